@@ -1,6 +1,8 @@
-"""All benchmarks, as ratios within one run: ``python -m benchmarks [--quick] [--peers] [--out bench.json]``.
+"""All benchmarks, as ratios within one run: ``python -m benchmarks [--quick] [--peers] [--out
+bench.json]``.
 
-Times are CPU seconds of this process after compilation, which is measured on its own in fresh processes.
+Times are CPU seconds of this process after compilation, which is measured on its own in fresh
+processes.
 """
 
 import argparse
@@ -46,12 +48,19 @@ print(imported, time.perf_counter() - began)
 
 
 def start_up() -> dict[str, float]:
-    """Seconds to import, and to a first fit's end without and with compiled code on disk, each in a fresh process."""
+    """Seconds to import, and to a first fit's end without and with compiled code on disk, each in a
+    fresh process."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"NUMBA_CACHE_DIR": folder}
         runs = []
         for _ in range(2):
-            run = subprocess.run([sys.executable, "-c", FIT], env=environment, capture_output=True, text=True, check=True)
+            run = subprocess.run(
+                [sys.executable, "-c", FIT],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             runs.append([float(value) for value in run.stdout.split()])
     return {"import_s": runs[1][0], "first_fit_s": runs[0][1], "cached_fit_s": runs[1][1]}
 
@@ -66,9 +75,16 @@ def seconds_per_call(function: Callable[[], object], n: int) -> float:
     return (time.process_time() - began) / n
 
 
-def sampler(n_clusters: int | None, features: np.ndarray | None, behavior: dv.SharedOutcome) -> Callable[[int, bool], float]:
-    """Microseconds of an iteration of the shipped sampler: n of them, kept or not, as a fit makes them."""
-    working = None if features is None else np.ascontiguousarray(Whitening.of_data(features).to_working(features))
+def sampler(
+    n_clusters: int | None, features: np.ndarray | None, behavior: dv.SharedOutcome
+) -> Callable[[int, bool], float]:
+    """Microseconds of an iteration of the shipped sampler: n of them, kept or not, as a fit makes
+    them."""
+    working = (
+        None
+        if features is None
+        else np.ascontiguousarray(Whitening.of_data(features).to_working(features))
+    )
     model = Model(partition_prior(n_clusters), working, behavior.prepare(None)[1], N_USERS)
     z = np.arange(N_USERS) % (n_clusters or 5)
 
@@ -83,13 +99,23 @@ def sampler(n_clusters: int | None, features: np.ndarray | None, behavior: dv.Sh
 
 
 def numpy_twin(forum: dv.datasets.Forum) -> Callable[[], object]:
-    """One sweep of the transparent twin in NumPy at a time, dual view with an inferred number of clusters."""
+    """One sweep of the transparent twin in NumPy at a time, dual view with an inferred number of
+    clusters."""
     rng = np.random.default_rng(0)
     features = Whitening.of_data(forum.features).to_working(forum.features)
-    data = {"design": forum.participation, "outcome": forum.outcome, "noise_variance": float(forum.outcome.var(ddof=1))}
+    data = {
+        "design": forum.participation,
+        "outcome": forum.outcome,
+        "noise_variance": float(forum.outcome.var(ddof=1)),
+    }
     state, _ = naive.draw_prior(rng, N_USERS, {"features": 2, "behavior": 1}, **data)
     one = (np.zeros(2), np.eye(2)), (np.zeros(1), 1000.0 * np.eye(1))
-    data |= {"features": features, "feature_constants": one[0], "behavior_constants": one[1], "partition": ("dp", None)}
+    data |= {
+        "features": features,
+        "feature_constants": one[0],
+        "behavior_constants": one[1],
+        "partition": ("dp", None),
+    }
 
     def sweep() -> None:
         nonlocal state
@@ -99,7 +125,8 @@ def numpy_twin(forum: dv.datasets.Forum) -> Callable[[], object]:
 
 
 def steps() -> dict[str, Any]:
-    """Microseconds of CPU an iteration at 50 users and 100 threads: three models, the plain sampler, the NumPy twin."""
+    """Microseconds of CPU an iteration at 50 users and 100 threads: three models, the plain
+    sampler, the NumPy twin."""
     forum = dv.datasets.agreement(N_USERS, N_THREADS, seed=0)
     behavior = dv.SharedOutcome(forum.participation, forum.outcome)
     model = mixing.problem("agreement")
@@ -126,37 +153,54 @@ def growth(quick: bool) -> list[dict[str, float]]:
         row = scale.sweeps(n_users, 10 * n_users, max(20, 20_000 // n_users))
         if rows:
             before = rows[-1]
-            row["exponent"] = np.log(row["sweep_cpu_s"] / before["sweep_cpu_s"]) / np.log(n_users / before["users"])
+            row["exponent"] = np.log(row["sweep_cpu_s"] / before["sweep_cpu_s"]) / np.log(
+                n_users / before["users"]
+            )
         rows.append(row)
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="shorter chains, no forum of 50,000 users")
-    parser.add_argument("--peers", action="store_true", help="JAGS and NumPyro as well, where installed (minutes)")
+    parser.add_argument(
+        "--quick", action="store_true", help="shorter chains, no forum of 50,000 users"
+    )
+    parser.add_argument(
+        "--peers", action="store_true", help="JAGS and NumPyro as well, where installed (minutes)"
+    )
     parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
     options = parser.parse_args()
     result: dict[str, Any] = {"start_up": start_up()}
-    print("Start-up (s): " + ", ".join(f"{name} {value:.2f}" for name, value in result["start_up"].items()))
+    print(
+        "Start-up (s): "
+        + ", ".join(f"{name} {value:.2f}" for name, value in result["start_up"].items())
+    )
 
     result["steps"] = made = steps()
     print(f"\nCPU of an iteration, {N_USERS} users, {N_THREADS} threads")
     for name, micros in made.items():
-        print(f"  {name:16s} {micros:10.0f} µs   {made['plain'] / micros:8.2f} times the plain sampler's speed")
+        print(
+            f"  {name:16s} {micros:10.0f} µs   {made['plain'] / micros:8.2f} times the plain "
+            "sampler's speed"
+        )
 
     result["growth"] = growth(options.quick)
-    print("\nSweeps of skewed forums, ten threads a user, six participants a thread, eight features")
+    print(
+        "\nSweeps of skewed forums, ten threads a user, six participants a thread, eight features"
+    )
     for row in result["growth"]:
         exponent = f"{row['exponent']:6.2f}" if "exponent" in row else "      "
         print(
-            f"  {row['users']:8.0f} users   {1e3 * row['sweep_cpu_s']:10.2f} ms of CPU   {1e3 * row['sweep_s']:10.2f} ms   "
+            f"  {row['users']:8.0f} users   {1e3 * row['sweep_cpu_s']:10.2f} ms of CPU   "
+            f"{1e3 * row['sweep_s']:10.2f} ms   "
             f"growth exponent {exponent}   peak {row['peak_gb']:.2f} GB"
         )
 
     n, seeds = (4000, (0,)) if options.quick else (20_000, (0, 1, 2))
     result["mixing"] = [mixing.compare(scenario, n, seeds) for scenario in mixing.SCENARIOS]
-    print(f"\nLeast effective samples per CPU second, {n} iterations, medians of {len(seeds)} chains")
+    print(
+        f"\nLeast effective samples per CPU second, {n} iterations, medians of {len(seeds)} chains"
+    )
     print(mixing.table(result["mixing"]))
     if options.peers:
         result["peers"] = mixing.compare_peers()

@@ -2,8 +2,9 @@
 
     python -m benchmarks.checks [--null 60] [--broken 10]
 
-fits data from the model, and data that break it in seven ways, and prints a table of how often each check was not "fine". Data:
-30 users in 3 clusters, 90 threads with normal noise; for noise by cluster, 10 measurements of each user.
+fits data from the model, and data that break it in seven ways, and prints a table of how often each
+check was not "fine". Data: 30 users in 3 clusters, 90 threads with normal noise; for noise by
+cluster, 10 measurements of each user.
 """
 
 import argparse
@@ -47,7 +48,9 @@ def skew(rng: np.random.Generator, seed: int) -> Data:
 
 def slopes(rng: np.random.Generator, seed: int) -> Data:
     forum = forum_of(seed)
-    centres = np.array([forum.features[forum.labels == k].mean(axis=0) for k in range(3)])[forum.labels]
+    centres = np.array([forum.features[forum.labels == k].mean(axis=0) for k in range(3)])[
+        forum.labels
+    ]
     latent = forum.latent + 200.0 * (forum.features - centres)[:, 0]
     return threads(forum, 0.3 * rng.standard_normal(N_THREADS), latent)
 
@@ -115,23 +118,32 @@ def noticed(make: Callable[[np.random.Generator, int], Data], n: int, refit: boo
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = dv.DualViewMixture(random_state=seed, **SAMPLER).fit(features, behavior)
-            found.update(check.name for check in model.check(refit=refit) if check.verdict != VERDICTS[0])
+            found.update(
+                check.name for check in model.check(refit=refit) if check.verdict != VERDICTS[0]
+            )
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.checks", description="False alarms and power of the checks.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.checks", description="False alarms and power of the checks."
+    )
     parser.add_argument("--null", type=int, default=60)
     parser.add_argument("--broken", type=int, default=10)
     plan = parser.parse_args(arguments)
-    print("| data | sets | seen by its check | other checks that were not fine |\n|---|---:|---|---|")
+    print(
+        "| data | sets | seen by its check | other checks that were not fine |\n|---|---:|---|---|"
+    )
     for name, make in BROKEN.items():
         own = MADE_FOR[name]
         found = noticed(make, plan.broken, refit=own == "views")
         others = ", ".join(f"{check} {n}" for check, n in found.most_common() if check != own)
         print(f"| {name} | {plan.broken} | {own}: {found[own]} | {others or 'none'} |", flush=True)
     n_views = max(1, plan.null // 6)
-    for name, make, n, refit in (("from the model", nothing, plan.null, False), ("views that agree", agreement, n_views, True)):
+    for name, make, n, refit in (
+        ("from the model", nothing, plan.null, False),
+        ("views that agree", agreement, n_views, True),
+    ):
         found = noticed(make, n, refit=refit)
         others = ", ".join(f"{check} {k}" for check, k in found.most_common())
         print(f"| {name} | {n} |  | {others or 'none'} |", flush=True)

@@ -1,9 +1,12 @@
-"""Does it help to know more of somebody's choices? ``python -m benchmarks.choices`` prints the table of docs/behaviors.md.
+"""Does it help to know more of somebody's choices? ``python -m benchmarks.choices`` prints the
+table of docs/behaviors.md.
 
-Rankings of ten items by 300 users, made up: an item has an appeal that is common to all, and two features; users have two
-features and belong to one of three clusters, which differ in both and in how they value the items' features, around which users
-vary. Of half of the users ten choices between two items are known, of the others 0, 1, 3 or 10; what these would have chosen in
-the pairs that are never known is predicted. Utilities have Gumbel noise, so each pair follows the logit that models have.
+Rankings of ten items by 300 users, made up: an item has an appeal that is common to all, and two
+features; users have two features and belong to one of three clusters, which differ in both and in
+how they value the items' features, around which users vary. Of half of the users ten choices
+between two items are known, of the others 0, 1, 3 or 10; what these would have chosen in the pairs
+that are never known is predicted. Utilities have Gumbel noise, so each pair follows the logit that
+models have.
 """
 
 import argparse
@@ -25,7 +28,8 @@ SETTINGS: dict[str, Any] = {"n_warmup": 300, "n_draws": 300, "n_chains": 2, "n_j
 
 
 class Rankings(NamedTuple):
-    """The truth and what was chosen: users' features, the items', appeals, vectors, and pairs (U, P, 2), the winner first."""
+    """The truth and what was chosen: users' features, the items', appeals, vectors, and pairs (U,
+    P, 2), the winner first."""
 
     users: Array
     items: Array
@@ -46,9 +50,13 @@ def made_up(seed: int) -> Rankings:
     """Rankings as the module says."""
     rng = np.random.default_rng(seed)
     cluster = rng.integers(0, 3, N_USERS)
-    users = 2.0 * np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]])[cluster] + rng.normal(size=(N_USERS, 2))
+    users = 2.0 * np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]])[cluster] + rng.normal(
+        size=(N_USERS, 2)
+    )
     items, appeal = rng.normal(size=(N_ITEMS, 2)), rng.normal(size=N_ITEMS)
-    latent = 0.7 * np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]])[cluster] + 0.4 * rng.normal(size=(N_USERS, 2))
+    latent = 0.7 * np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]])[cluster] + 0.4 * rng.normal(
+        size=(N_USERS, 2)
+    )
     utility = appeal + latent @ items.T + rng.gumbel(size=(N_USERS, N_ITEMS))
     first, second = np.triu_indices(N_ITEMS, 1)
     pairs = np.empty((N_USERS, len(first), 2), dtype=np.int64)
@@ -76,25 +84,39 @@ def items_alone(known: Choices, asked: Choices) -> Array:
     def objective(appeal: Array) -> tuple[float, Array]:
         odds = appeal[known.winner] - appeal[known.loser]
         pull = expit(-odds)
-        gradient = np.bincount(known.winner, pull, N_ITEMS) - np.bincount(known.loser, pull, N_ITEMS)
+        gradient = np.bincount(known.winner, pull, N_ITEMS) - np.bincount(
+            known.loser, pull, N_ITEMS
+        )
         return float(0.5 * appeal @ appeal - log_expit(odds).sum()), appeal - gradient
 
     found = minimize(objective, np.zeros(N_ITEMS), jac=True).x
     return np.asarray(log_expit(found[asked.winner] - found[asked.loser]))
 
 
-def mixture(data: Rankings, known: Choices, asked: Choices, prior: Any, item_intercept: bool | str) -> Array:
+def mixture(
+    data: Rankings, known: Choices, asked: Choices, prior: Any, item_intercept: bool | str
+) -> Array:
     """Log probabilities by the mixture."""
-    options: dict[str, Any] = {"items": data.items, "item_intercept": item_intercept, "n_users": N_USERS}
-    model = dv.DualViewMixture(behavior_prior=prior, **SETTINGS).fit(data.users, dv.PairwiseChoices(*known, **options))
-    return model.predict_outcome(dv.PairwiseChoices(*asked, **options)).log_density(np.ones(len(asked.user)))
+    options: dict[str, Any] = {
+        "items": data.items,
+        "item_intercept": item_intercept,
+        "n_users": N_USERS,
+    }
+    model = dv.DualViewMixture(behavior_prior=prior, **SETTINGS).fit(
+        data.users, dv.PairwiseChoices(*known, **options)
+    )
+    return model.predict_outcome(dv.PairwiseChoices(*asked, **options)).log_density(
+        np.ones(len(asked.user))
+    )
 
 
 def log_losses(seed: int, n_known: int) -> dict[str, Array]:
     """Of every method, the log loss of each pair that is asked."""
     data, half = made_up(seed), N_USERS // 2
     others, ours = np.arange(half), np.arange(half, N_USERS)
-    known = joined(chosen(data.pairs, others, slice(0, N_KNOWN)), chosen(data.pairs, ours, slice(0, n_known)))
+    known = joined(
+        chosen(data.pairs, others, slice(0, N_KNOWN)), chosen(data.pairs, ours, slice(0, n_known))
+    )
     asked = chosen(data.pairs, ours, slice(N_KNOWN, None))
     standard = dv.GaussianPrior(np.zeros(2), np.diag(data.items.var(axis=0, ddof=1) ** -1.0))
     utility = data.appeal + data.latent @ data.items.T
@@ -110,11 +132,15 @@ def log_losses(seed: int, n_known: int) -> dict[str, Array]:
 
 
 def table(n_sets: int, first: int = 0) -> str:
-    """Log losses by known choices, and how far each is from that of items alone, over users' means."""
+    """Log losses by known choices, and how far each is from that of items alone, over users'
+    means."""
     rows: dict[str, list[str]] = {}
     for n_known in COUNTS:
         sets = [log_losses(seed, n_known) for seed in range(first, first + n_sets)]
-        losses = {name: np.concatenate([own[name].reshape(N_USERS // 2, -1).mean(axis=1) for own in sets]) for name in sets[0]}
+        losses = {
+            name: np.concatenate([own[name].reshape(N_USERS // 2, -1).mean(axis=1) for own in sets])
+            for name in sets[0]
+        }
         alone = losses["items alone"]
         for name, values in losses.items():
             away = values - alone

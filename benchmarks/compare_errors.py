@@ -1,12 +1,15 @@
-"""Are the standard errors of ``dv.compare`` right, and its verdicts? ``python -m benchmarks.compare_errors [worlds]``.
+"""Are the standard errors of ``dv.compare`` right, and its verdicts? ``python -m
+benchmarks.compare_errors [worlds]``.
 
-40 worlds or as many as are asked for, in each of four designs with 40 users in five clusters: 60 threads in which everybody is
-with probability one half, as in the paper; 60 threads of four users on average; the first with features that say nothing; and
-three measurements of each user. The dual model and one without clusters are fitted. The difference of their scores estimates
-that of their log densities of as many new observations of the same users, which 2,000 new ones tell. The table has the standard
-deviation of z = (estimate − truth) / standard error over worlds, which should be one, for the error that takes scores as
-independent and for that of ``compare``, how often a fit was "clearly behind" with each, and how often it was the better one.
-``--folds 5``: the same for refits. ``--only``: some designs, by their numbers.
+40 worlds or as many as are asked for, in each of four designs with 40 users in five clusters: 60
+threads in which everybody is with probability one half, as in the paper; 60 threads of four users
+on average; the first with features that say nothing; and three measurements of each user. The dual
+model and one without clusters are fitted. The difference of their scores estimates that of their
+log densities of as many new observations of the same users, which 2,000 new ones tell. The table
+has the standard deviation of z = (estimate − truth) / standard error over worlds, which should be
+one, for the error that takes scores as independent and for that of ``compare``, how often a fit was
+"clearly behind" with each, and how often it was the better one. ``--folds 5``: the same for refits.
+``--only``: some designs, by their numbers.
 """
 
 import argparse
@@ -31,8 +34,14 @@ def threads(rate: float, useless: bool = False) -> Callable[[int], Drawn]:
     """Features, threads and new threads of a world; useless: features of other users."""
 
     def draw(world: int) -> Drawn:
-        forum = dv.datasets.agreement(N_USERS, N_THREADS, N_NEW, participation_rate=rate, seed=world)
-        order = np.random.default_rng([1, world]).permutation(N_USERS) if useless else np.arange(N_USERS)
+        forum = dv.datasets.agreement(
+            N_USERS, N_THREADS, N_NEW, participation_rate=rate, seed=world
+        )
+        order = (
+            np.random.default_rng([1, world]).permutation(N_USERS)
+            if useless
+            else np.arange(N_USERS)
+        )
         new = dv.SharedOutcome(forum.test.participation, forum.test.outcome)
         return forum.features[order], dv.SharedOutcome(forum.participation, forum.outcome), new
 
@@ -46,7 +55,11 @@ def measurements(world: int) -> Drawn:
         outcome = forum.latent[user] + 10.0 * rng.standard_normal(len(user))
         return dv.UserRegression(user, np.ones((len(user), 1)), outcome, n_users=N_USERS)
 
-    return forum.features, measured(np.repeat(np.arange(N_USERS), 3)), measured(rng.integers(0, N_USERS, N_NEW))
+    return (
+        forum.features,
+        measured(np.repeat(np.arange(N_USERS), 3)),
+        measured(rng.integers(0, N_USERS, N_NEW)),
+    )
 
 
 DESIGNS = {
@@ -58,7 +71,8 @@ DESIGNS = {
 
 
 class Found(NamedTuple):
-    """A difference of two fits, dual − single, and its true value; its error as if scores were independent, and by compare."""
+    """A difference of two fits, dual − single, and its true value; its error as if scores were
+    independent, and by compare."""
 
     design: str
     world: int
@@ -97,7 +111,10 @@ def summary(results: pd.DataFrame) -> Iterator[str]:
     for design, own in results.groupby("design", sort=False):
         away = own["difference"] - own["truth"]
         for name, errors in (("independent", own["independent"]), ("compare", own["error"])):
-            clear = [standing(abs(d), e) == "clearly behind" for d, e in zip(own["difference"], errors, strict=True)]
+            clear = [
+                standing(abs(d), e) == "clearly behind"
+                for d, e in zip(own["difference"], errors, strict=True)
+            ]
             wrong = np.array(clear) & (own["difference"] * own["truth"] < 0).to_numpy()
             cells = [
                 str(design),
@@ -113,16 +130,22 @@ def summary(results: pd.DataFrame) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare_errors", description="Errors of compare.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compare_errors", description="Errors of compare."
+    )
     parser.add_argument("worlds", type=int, nargs="?", default=40)
     parser.add_argument("--folds", type=int)
-    parser.add_argument("--only", type=int, nargs="+", choices=range(len(DESIGNS)), default=range(len(DESIGNS)))
+    parser.add_argument(
+        "--only", type=int, nargs="+", choices=range(len(DESIGNS)), default=range(len(DESIGNS))
+    )
     parser.add_argument("--out", type=Path, help="CSV file of all worlds")
     plan = parser.parse_args(arguments)
     warnings.simplefilter("ignore")  # short chains
     results = []
     for world in range(plan.worlds):
-        results += [found(design, world, plan.folds) for i, design in enumerate(DESIGNS) if i in plan.only]
+        results += [
+            found(design, world, plan.folds) for i, design in enumerate(DESIGNS) if i in plan.only
+        ]
         if plan.out is not None:
             pd.DataFrame(results).to_csv(plan.out, index=False)
     print("\n".join(summary(pd.DataFrame(results))))

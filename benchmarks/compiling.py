@@ -1,7 +1,9 @@
-"""What compiling kernels as parts of others and in two processes gains: ``python -m benchmarks.compiling [--out FILE]``.
+"""What compiling kernels as parts of others and in two processes gains: ``python -m
+benchmarks.compiling [--out FILE]``.
 
-Each row is a fresh process with an empty cache of compiled code. It fits a model of one draw, for which everything is compiled,
-and then a longer one, whose speed shows what the compiled code is worth and whose draws must be the same in every row.
+Each row is a fresh process with an empty cache of compiled code. It fits a model of one draw, for
+which everything is compiled, and then a longer one, whose speed shows what the compiled code is
+worth and whose draws must be the same in every row.
 """
 
 import argparse
@@ -37,7 +39,7 @@ fit(100)
 spent, _, posterior = fit(n)
 draws = hashlib.sha256(posterior["latent"].tobytes() + posterior["z"].tobytes()).hexdigest()
 print(json.dumps({"cpu_s": cpu, "wall_s": wall, "peak_gb": peak, "iteration_us": 1e6 * spent / n, "draws": draws}))
-"""
+"""  # noqa: E501
 
 ROWS = (
     ("two processes, the default", "1", "two"),
@@ -48,13 +50,16 @@ ROWS = (
 
 
 def measure(switch: str, way: str) -> dict[str, Any]:
-    """Seconds to a first fit, CPU of both processes; peak memory until then; speed and draws of a longer fit."""
+    """Seconds to a first fit, CPU of both processes; peak memory until then; speed and draws of a
+    longer fit."""
     with tempfile.TemporaryDirectory() as folder:
         processes = "2" if way == "two" else "1"
         environment = os.environ | {"NUMBA_CACHE_DIR": folder, "DUALVIEW_COMPILE_PARTS": switch}
         environment["DUALVIEW_COMPILE_PROCESSES"] = processes
         command = [sys.executable, "-c", PROGRAM, str(N_DRAWS), way]
-        finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        finished = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        )
     result: dict[str, Any] = json.loads(finished.stdout)
     return result
 
@@ -65,10 +70,14 @@ def main() -> None:
     options = parser.parse_args()
     rows = {name: measure(switch, way) for name, switch, way in ROWS}
     first = next(iter(rows.values()))
-    print("| kernels | CPU (s) | ratio | wall time (s) | peak (GB) | iteration (µs) |\n|---|---|---|---|---|---|")
+    print(
+        "| kernels | CPU (s) | ratio | wall time (s) | peak (GB) | iteration (µs) "
+        "|\n|---|---|---|---|---|---|"
+    )
     for name, row in rows.items():
         print(
-            f"| {name} | {row['cpu_s']:.1f} | {row['cpu_s'] / first['cpu_s']:.2f} | {row['wall_s']:.1f} | "
+            f"| {name} | {row['cpu_s']:.1f} | {row['cpu_s'] / first['cpu_s']:.2f} | "
+            f"{row['wall_s']:.1f} | "
             f"{row['peak_gb']:.2f} | {row['iteration_us']:.0f} |"
         )
     same = len({row["draws"] for row in rows.values()}) == 1

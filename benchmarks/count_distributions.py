@@ -1,6 +1,8 @@
-"""Distributions of counts in one simple model: an intercept of each user, normal over users, and coefficients that all share.
+"""Distributions of counts in one simple model: an intercept of each user, normal over users, and
+coefficients that all share.
 
-Fits maximize the marginal likelihood: each intercept is integrated out by quadrature, so that no sampler comes between.
+Fits maximize the marginal likelihood: each intercept is integrated out by quadrature, so that no
+sampler comes between.
 
 n counts of U users: user (n,), common (n, C) with a column of ones, y (n,). K nodes.
 """
@@ -64,7 +66,8 @@ class Poisson(NamedTuple):
 
 
 class NegativeBinomial(NamedTuple):
-    """Negative binomial with the mean m = exp(location) and the variance m + m²/r, where ln r is minus the log dispersion."""
+    """Negative binomial with the mean m = exp(location) and the variance m + m²/r, where ln r is
+    minus the log dispersion."""
 
     def working(self, y: Array) -> Array:
         return np.log(y + 0.5)
@@ -101,24 +104,37 @@ class Above(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """Coefficients of the common columns, and logarithms of the intercepts' sd and of the dispersion of a count."""
+    """Coefficients of the common columns, and logarithms of the intercepts' sd and of the
+    dispersion of a count."""
 
     coefficients: Array
     log_sd: float
     log_dispersion: float
 
 
-def log_marginal(distribution: Distribution, given: Parameters, case: Integers, common: Array, y: Array, n_cases: int) -> Array:
-    """Log probability of the counts of each case, (n_cases,), its intercept integrated out; 0 where there are none.
+def log_marginal(
+    distribution: Distribution,
+    given: Parameters,
+    case: Integers,
+    common: Array,
+    y: Array,
+    n_cases: int,
+) -> Array:
+    """Log probability of the counts of each case, (n_cases,), its intercept integrated out; 0 where
+    there are none.
 
-    Gauss–Hermite quadrature around the mode of each intercept. Modes are found by Newton's method with differences.
+    Gauss–Hermite quadrature around the mode of each intercept. Modes are found by Newton's method
+    with differences.
     """
     fixed, sd = common @ given.coefficients, np.exp(given.log_sd)
 
     def log_joint(v: Array) -> Array:
-        """Of the intercepts sd · v, v (n_cases, K), and the counts; without the constant of the normal density."""
+        """Of the intercepts sd · v, v (n_cases, K), and the counts; without the constant of the
+        normal density."""
         own = distribution.log_pmf(y[:, None], fixed[:, None] + sd * v[case], given.log_dispersion)
-        return np.column_stack([np.bincount(case, column, n_cases) for column in own.T]) - 0.5 * v**2
+        return (
+            np.column_stack([np.bincount(case, column, n_cases) for column in own.T]) - 0.5 * v**2
+        )
 
     step, mode, curvature = 0.01, np.zeros(n_cases), np.ones(n_cases)
     for _ in range(8):
@@ -137,7 +153,9 @@ def fitted(distribution: Distribution, data: Counts) -> Parameters:
 
     def loss(theta: Array) -> float:
         given = Parameters(theta[:-2], theta[-2], theta[-1])
-        return -float(log_marginal(distribution, given, case, common, y, int(case.max()) + 1).sum()) / len(y)
+        return -float(
+            log_marginal(distribution, given, case, common, y, int(case.max()) + 1).sum()
+        ) / len(y)
 
     start, *_ = np.linalg.lstsq(common, distribution.working(y))
     spread = np.log((distribution.working(y) - common @ start).std())
@@ -150,10 +168,13 @@ def fitted(distribution: Distribution, data: Counts) -> Parameters:
 
 
 def log_scores(distribution: Distribution, given: Parameters, data: Counts) -> Array:
-    """Log probability of each held-out count given the training counts of its user, if there are any."""
+    """Log probability of each held-out count given the training counts of its user, if there are
+    any."""
     training, asked = np.flatnonzero(data.training), np.flatnonzero(~data.training)
     n_users = int(data.user.max()) + 1
-    known = log_marginal(distribution, given, data.user[training], data.common[training], data.y[training], n_users)
+    known = log_marginal(
+        distribution, given, data.user[training], data.common[training], data.y[training], n_users
+    )
     own = [np.append(training[data.user[training] == data.user[row]], row) for row in asked]
     rows, case = np.concatenate(own), np.repeat(np.arange(len(asked)), [len(one) for one in own])
     both = log_marginal(distribution, given, case, data.common[rows], data.y[rows], len(asked))

@@ -1,8 +1,9 @@
 """Which loss finds the true clusters best? ``python -m benchmarks.estimates [seeds]``.
 
-Default fits to each scenario of the paper, 50 users and 100 threads, in 20 worlds or as many as are asked for. Of each fit the
-partition estimates by all methods: adjusted Rand index against the truth, with standard errors over worlds, differences to the
-default's in the same worlds, and the mean number of clusters beside the true one.
+Default fits to each scenario of the paper, 50 users and 100 threads, in 20 worlds or as many as are
+asked for. Of each fit the partition estimates by all methods: adjusted Rand index against the
+truth, with standard errors over worlds, differences to the default's in the same worlds, and the
+mean number of clusters beside the true one.
 """
 
 import sys
@@ -21,7 +22,8 @@ Array = NDArray[np.float64]
 
 
 class Found(NamedTuple):
-    """Of one world: adjusted Rand index and number of clusters by each method, and the true number."""
+    """Of one world: adjusted Rand index and number of clusters by each method, and the true
+    number."""
 
     rand: list[float]
     n_clusters: list[int]
@@ -34,7 +36,9 @@ def found(scenario: str, seed: int) -> Found:
     post = dv.DualViewMixture(random_state=seed).fit(forum.features, behavior).posterior_
     estimates = [post.partition(method) for method in METHODS]
     rand = [float(adjusted_rand_score(forum.labels, labels)) for labels in estimates]
-    return Found(rand, [int(labels.max()) + 1 for labels in estimates], len(np.unique(forum.labels)))
+    return Found(
+        rand, [int(labels.max()) + 1 for labels in estimates], len(np.unique(forum.labels))
+    )
 
 
 def with_error(values: Array) -> str:
@@ -43,17 +47,24 @@ def with_error(values: Array) -> str:
 
 
 def rows(scenario: str, worlds: list[Found]) -> list[str]:
-    rand, sizes = (np.array([getattr(world, name) for world in worlds]) for name in ("rand", "n_clusters"))
+    rand, sizes = (
+        np.array([getattr(world, name) for world in worlds]) for name in ("rand", "n_clusters")
+    )
     truth, own = np.mean([world.truth for world in worlds]), rand[:, METHODS.index(DEFAULT)]
     return [
-        f"| {scenario} | {method}{' (default)' if method == DEFAULT else ''} | {with_error(rand[:, i])} | "
-        f"{'–' if method == DEFAULT else with_error(rand[:, i] - own)} | {sizes[:, i].mean():.2f} | {truth:.2f} |"
+        f"| {scenario} | {method}{' (default)' if method == DEFAULT else ''} | "
+        f"{with_error(rand[:, i])} | "
+        f"{'–' if method == DEFAULT else with_error(rand[:, i] - own)} | "
+        f"{sizes[:, i].mean():.2f} | {truth:.2f} |"
         for i, method in enumerate(METHODS)
     ]
 
 
 def main(n_seeds: int) -> None:
-    print("| scenario | method | adjusted Rand index | less the default's | clusters | true clusters |")
+    print(
+        "| scenario | method | adjusted Rand index | less the default's | clusters | true "
+        "clusters |"
+    )
     print("|---|---|---|---|---|---|")
     everything: list[Found] = []
     for scenario in mixing.SCENARIOS:

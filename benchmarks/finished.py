@@ -1,9 +1,12 @@
-"""Do default fits end with a passed verdict, and when? ``python -m benchmarks.finished [seeds] [scenario ...]``.
+"""Do default fits end with a passed verdict, and when? ``python -m benchmarks.finished [seeds]
+[scenario ...]``.
 
-Each scenario of the paper, 50 users and 100 threads, in 20 worlds or as many as are asked for, each with a sampler's seed of
-its own: fits with default settings, one after the other, with as many chains at a time as there are cores. Seconds are of the
-whole fit, looks and verdict included; what is compiled is compiled before. A fit that has not passed ends at the default limit
-of draws. The last columns say how good a finished fit is: the adjusted Rand index of its partition estimate against the truth.
+Each scenario of the paper, 50 users and 100 threads, in 20 worlds or as many as are asked for, each
+with a sampler's seed of its own: fits with default settings, one after the other, with as many
+chains at a time as there are cores. Seconds are of the whole fit, looks and verdict included; what
+is compiled is compiled before. A fit that has not passed ends at the default limit of draws. The
+last columns say how good a finished fit is: the adjusted Rand index of its partition estimate
+against the truth.
 """
 
 import math
@@ -44,22 +47,33 @@ def fitted(scenario: str, seed: int) -> Fit:
 
 
 def line(scenario: str, fits: list[Fit]) -> str:
-    """A row: fits that passed, then medians with the largest in brackets, and the mean Rand index with its standard error."""
+    """A row: fits that passed, then medians with the largest in brackets, and the mean Rand index
+    with its standard error."""
     passed, *numbers = np.array(fits, dtype=float).T
     cells = [
         f"{np.median(values):{form}} ({values.max():{form}})"
         for values, form in zip(numbers[:3], (".1f", ".1f", ",.0f"), strict=True)
     ]
-    rand = f"{numbers[4].mean():.3f} ± {numbers[4].std(ddof=1) / math.sqrt(len(fits)):.3f}" if len(fits) > 1 else "–"
+    rand = (
+        f"{numbers[4].mean():.3f} ± {numbers[4].std(ddof=1) / math.sqrt(len(fits)):.3f}"
+        if len(fits) > 1
+        else "–"
+    )
     shares = f"{np.median(numbers[3]):.0%}"
-    return f"| {scenario} | {int(passed.sum())} of {len(fits)} | {' | '.join(cells)} | {shares} | {rand} |"
+    return (
+        f"| {scenario} | {int(passed.sum())} of {len(fits)} | {' | '.join(cells)} | {shares} "
+        f"| {rand} |"
+    )
 
 
 def main(n_seeds: int, scenarios: list[str]) -> None:
     """A table of all scenarios, and whether 95 % of all fits have passed."""
     everything: list[Fit] = []
     fitted(scenarios[0], 0)  # compiles
-    print("| scenario | passed | seconds | CPU seconds | iterations a chain | warm-up | adjusted Rand index |")
+    print(
+        "| scenario | passed | seconds | CPU seconds | iterations a chain | warm-up | adjusted "
+        "Rand index |"
+    )
     print("|---|---|---|---|---|---|---|")
     for scenario in scenarios:
         fits = [fitted(scenario, seed) for seed in range(n_seeds)]

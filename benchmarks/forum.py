@@ -1,7 +1,9 @@
-"""Grouping of posts: ``python -m benchmarks.forum [--posts 5000000]`` makes a forum, reads it, and reads it with Polars beside.
+"""Grouping of posts: ``python -m benchmarks.forum [--posts 5000000]`` makes a forum, reads it, and
+reads it with Polars beside.
 
-Each reading runs in a process of its own, for its peak memory. The twin in Polars does the grouping only: order in threads,
-early participants, lengths, users' counts and pairs of replies. It is the part that the embedded engine was chosen for.
+Each reading runs in a process of its own, for its peak memory. The twin in Polars does the grouping
+only: order in threads, early participants, lengths, users' counts and pairs of replies. It is the
+part that the embedded engine was chosen for.
 """
 
 import argparse
@@ -25,7 +27,7 @@ seconds = time.perf_counter() - began
 cpu = time.process_time()
 peak = int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 2**20
 print(json.dumps({"seconds": seconds, "cpu_s": cpu, "peak_gb": peak, "users": len(forum.features)}))
-"""
+"""  # noqa: E501
 
 GROUP = """
 import json, sys, time
@@ -44,7 +46,7 @@ with Archive(Path(sys.argv[1]), ForumOptions()) as archive:
 cpu = time.process_time()
 peak = int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 2**20
 print(json.dumps({"seconds": seconds, "cpu_s": cpu, "peak_gb": peak, "threads": len(threads.ids)}))
-"""
+"""  # noqa: E501
 
 POLARS = """
 import json, sys, time
@@ -75,11 +77,12 @@ seconds = time.perf_counter() - began
 cpu = time.process_time()
 peak = int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 2**20
 print(json.dumps({"seconds": seconds, "cpu_s": cpu, "peak_gb": peak, "threads": len(used), "pairs": len(edges)}))
-"""
+"""  # noqa: E501
 
 
 def make_posts(n_posts: int, seed: int = 0) -> pd.DataFrame:
-    """Posts as Reddit's archives have them, with heavy-tailed lengths and activity, in the order of time."""
+    """Posts as Reddit's archives have them, with heavy-tailed lengths and activity, in the order of
+    time."""
     rng = np.random.default_rng(seed)
     lengths = np.minimum(np.rint(1 + rng.pareto(1.1, n_posts) * 4).astype(np.int64), 2000)
     lengths = lengths[: int(np.searchsorted(np.cumsum(lengths), n_posts)) + 1]
@@ -89,8 +92,15 @@ def make_posts(n_posts: int, seed: int = 0) -> pd.DataFrame:
     user = np.minimum(rng.pareto(0.9, n_posts) * 20, n_users - 1).astype(np.int64)
     begin = 1.5e9 + 1e8 * np.sort(rng.random(len(lengths)))
     time = np.floor(begin[thread] + position * rng.exponential(900.0, n_posts))
-    parent = np.arange(n_posts) - 1 - (rng.random(n_posts) * np.maximum(position - 1, 0)).astype(np.int64)
-    names, ids = np.array([f"user_{u}" for u in range(n_users)]), np.char.add("p", np.arange(n_posts).astype(str))
+    parent = (
+        np.arange(n_posts)
+        - 1
+        - (rng.random(n_posts) * np.maximum(position - 1, 0)).astype(np.int64)
+    )
+    names, ids = (
+        np.array([f"user_{u}" for u in range(n_users)]),
+        np.char.add("p", np.arange(n_posts).astype(str)),
+    )
     threads = np.char.add("t3_", np.arange(len(lengths)).astype(str))[thread]
     table = pd.DataFrame(
         {
@@ -98,10 +108,12 @@ def make_posts(n_posts: int, seed: int = 0) -> pd.DataFrame:
             "link_id": threads,
             "author": names[user],
             "created_utc": time.astype(np.int64),
-            "parent_id": np.where(position == 0, threads, np.char.add("t1_", ids[np.maximum(parent, 0)])),
-            "subreddit": np.array([f"section {s}" for s in range(12)])[(rng.random(len(lengths)) ** 2 * 12).astype(int)][
-                thread
-            ],
+            "parent_id": np.where(
+                position == 0, threads, np.char.add("t1_", ids[np.maximum(parent, 0)])
+            ),
+            "subreddit": np.array([f"section {s}" for s in range(12)])[
+                (rng.random(len(lengths)) ** 2 * 12).astype(int)
+            ][thread],
             "score": rng.poisson(2.0, n_posts),
             "text_len": rng.integers(1, 2000, n_posts),
         }
@@ -111,7 +123,9 @@ def make_posts(n_posts: int, seed: int = 0) -> pd.DataFrame:
 
 def measured(program: str, path: Path) -> dict[str, float]:
     """What the program says of itself, in a fresh process."""
-    run = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False
+    )
     if run.returncode:
         raise SystemExit(run.stderr)
     result: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
@@ -131,13 +145,25 @@ def main() -> None:
         table.to_csv(paths["csv"], index=False)
         del table
         for kind, path in paths.items():
-            found = {name: measured(program, path) for name, program in (("all", READ), ("grouped", GROUP), ("polars", POLARS))}
+            found = {
+                name: measured(program, path)
+                for name, program in (("all", READ), ("grouped", GROUP), ("polars", POLARS))
+            }
             result[kind] = found
             print(f"{options.posts} posts, {kind}, {path.stat().st_size / 1e6:.0f} MB")
             for name, row in found.items():
-                print(f"  {name:8s} {row['seconds']:7.2f} s   {row['cpu_s']:7.2f} s of CPU   peak {row['peak_gb']:.2f} GB")
-            ratios = [found["grouped"][name] / found["polars"][name] for name in ("seconds", "cpu_s", "peak_gb")]
-            print("  DuckDB beside Polars: {:.2f} times the time, {:.2f} the CPU, {:.2f} the memory".format(*ratios))
+                print(
+                    f"  {name:8s} {row['seconds']:7.2f} s   {row['cpu_s']:7.2f} s of CPU   peak "
+                    f"{row['peak_gb']:.2f} GB"
+                )
+            ratios = [
+                found["grouped"][name] / found["polars"][name]
+                for name in ("seconds", "cpu_s", "peak_gb")
+            ]
+            print(
+                "  DuckDB beside Polars: {:.2f} times the time, {:.2f} the CPU, {:.2f} the "
+                "memory".format(*ratios)
+            )
     if options.out is not None:
         options.out.write_text(json.dumps(result, indent=2))
 

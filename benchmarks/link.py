@@ -1,24 +1,29 @@
 """The link on forums: does it take the best of all at every number of threads?
 
-    python -m benchmarks.link --forum NAME POSTS [OPTION=VALUE ...] [--forum ...] --threads 200 500 1000 --out docs/link
+    python -m benchmarks.link --forum NAME POSTS [OPTION=VALUE ...] [--forum ...] --threads 200 500
+    1000 --out docs/link
 
-reads each file of posts as ``dualview forum`` does (options are those of ``dualview.read_forum``), keeps about a hundred of the
-most active users, and predicts the later threads from random subsets of the earlier ones, by
+reads each file of posts as ``dualview forum`` does (options are those of ``dualview.read_forum``),
+keeps about a hundred of the most active users, and predicts the later threads from random subsets
+of the earlier ones, by
 
 - mean: the covariates alone, or the mean;
 - ridge: participants, each with an effect around zero;
-- features: the features of participants, added up, a slope each, and one for the number of participants;
+- features: the features of participants, added up, a slope each, and one for the number of
+  participants;
 - both: the same slopes, and effects of participants besides;
 - dual: the mixture without a link; link: the mixture with ``link="linear"``;
-- dual* and link*: the same with ``behavior_prior="likelihood"``. By default the behavior view's constant is the variance of
-  ridge estimates with hardly any penalty, which is far too large where threads are few; here it is that of users' effects
-  that "both" finds.
+- dual* and link*: the same with ``behavior_prior="likelihood"``. By default the behavior view's
+  constant is the variance of
+  ridge estimates with hardly any penalty, which is far too large where threads are few; here it is
+  that of users' effects that "both" finds.
 
-All have the same covariates, an intercept at the least. The first four are linear mixed models: their variances maximize the
-restricted likelihood of the training threads, and their predictive laws are normal, with the uncertainty of all coefficients
-in them. R² of the mixtures is of the median over draws of what a thread is expected to be: a user without a training thread can
-have a law without a mean (column r2_of_mean). It writes forums.csv (a row per forum, size, subset and model) and forums.md. A
-run that was stopped goes on.
+All have the same covariates, an intercept at the least. The first four are linear mixed models:
+their variances maximize the restricted likelihood of the training threads, and their predictive
+laws are normal, with the uncertainty of all coefficients in them. R² of the mixtures is of the
+median over draws of what a thread is expected to be: a user without a training thread can have a
+law without a mean (column r2_of_mean). It writes forums.csv (a row per forum, size, subset and
+model) and forums.md. A run that was stopped goes on.
 
 Shapes: X (T, U) participation, ã (U, D) whitened features, W (T, C) covariates, y (T,).
 """
@@ -48,7 +53,10 @@ Array = NDArray[np.float64]
 
 LINEAR = ("mean", "ridge", "features", "both")
 MODELS = (*LINEAR, "dual", "link", "dual*", "link*")
-RIVALS = {"link": ("ridge", "features", "both", "dual"), "link*": ("ridge", "features", "both", "dual*", "link")}
+RIVALS = {
+    "link": ("ridge", "features", "both", "dual"),
+    "link*": ("ridge", "features", "both", "dual*", "link"),
+}
 _SCORES = {"r2": "Test R²", "nll": "NLL per test thread"}
 _KEYS = ["forum", "threads", "subset", "model"]
 _LOOKED_AT = 200  # test threads whose predictions are looked at for convergence
@@ -63,7 +71,9 @@ def parts(threads: ForumThreads, features: Array, model: str) -> Columns:
     if model in ("features", "both"):
         fixed = np.column_stack([fixed, x.sum(axis=1)])
     return Columns(
-        fixed, x @ features if model in ("features", "both") else nothing, x if model in ("ridge", "both") else nothing
+        fixed,
+        x @ features if model in ("features", "both") else nothing,
+        x if model in ("ridge", "both") else nothing,
     )
 
 
@@ -71,17 +81,26 @@ LinearModel = Callable[[Columns], tuple[Array, Array]]  # means and variances of
 
 
 def fit_linear(train: Columns, y: Array) -> LinearModel:
-    """Variances by restricted likelihood; fixed columns have a variance so large that it does not matter."""
+    """Variances by restricted likelihood; fixed columns have a variance so large that it does not
+    matter."""
     found = fit_restricted(train, y)
-    ratios = (_FLAT, found.slope_variance / found.noise or 1.0, found.effect_variance / found.noise or 1.0)
+    ratios = (
+        _FLAT,
+        found.slope_variance / found.noise or 1.0,
+        found.effect_variance / found.noise or 1.0,
+    )
     columns = np.hstack(train)
-    penalty = np.concatenate([np.full(part.shape[1], 1.0 / ratio) for part, ratio in zip(train, ratios, strict=True)])
+    penalty = np.concatenate(
+        [np.full(part.shape[1], 1.0 / ratio) for part, ratio in zip(train, ratios, strict=True)]
+    )
     factor = cho_factor(columns.T @ columns + np.diag(penalty), lower=True)
     coefficients = cho_solve(factor, columns.T @ y)
 
     def predict(new: Columns) -> tuple[Array, Array]:
         columns = np.hstack(new)
-        return columns @ coefficients, found.noise * (1.0 + np.einsum("ij,ji->i", columns, cho_solve(factor, columns.T)))
+        return columns @ coefficients, found.noise * (
+            1.0 + np.einsum("ij,ji->i", columns, cho_solve(factor, columns.T))
+        )
 
     return predict
 
@@ -102,14 +121,20 @@ def score_linear(name: str, data: ForumData, train: ForumThreads) -> dict[str, f
     return {"nll": float(nll.mean()), "r2": r2, "r2_of_mean": r2}
 
 
-def score_mixture(name: str, data: ForumData, train: ForumThreads, sampler: dict[str, int]) -> dict[str, float]:
+def score_mixture(
+    name: str, data: ForumData, train: ForumThreads, sampler: dict[str, int]
+) -> dict[str, float]:
     prior = "likelihood" if name.endswith("*") else None
     link = "linear" if name.startswith("link") else None
     model = dv.DualViewMixture(alpha="paper", link=link, behavior_prior=prior, **sampler)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dv.errors.ConvergenceWarning)  # R-hat is in the table
-        warnings.simplefilter("ignore", dv.errors.DataWarning)  # users without a thread in the subset
-        model.fit(data.numbers.to_numpy(), train.behavior)  # taken for exact: the link knows no intervals
+        warnings.simplefilter(
+            "ignore", dv.errors.DataWarning
+        )  # users without a thread in the subset
+        model.fit(
+            data.numbers.to_numpy(), train.behavior
+        )  # taken for exact: the link knows no intervals
     law = model.predict_outcome(data.test.behavior)
     expected = expected_outcomes(model.posterior_, data.test)
     scalars = model.posterior_.diagnostics()
@@ -127,13 +152,21 @@ def score_mixture(name: str, data: ForumData, train: ForumThreads, sampler: dict
 def expected_outcomes(post: dv.Posterior, test: ForumThreads) -> Array:
     """What each draw expects of each test thread, (chain, draw, thread)."""
     design = np.column_stack([np.ones(len(test.ids)), test.covariates.to_numpy(dtype=float)])
-    return np.asarray(post["latent"] @ test.participation.toarray().T + post["coefficients"] @ design.T)
+    return np.asarray(
+        post["latent"] @ test.participation.toarray().T + post["coefficients"] @ design.T
+    )
 
 
 def predicted_convergence(expected: Array) -> dict[str, float]:
-    """R-hat and bulk ESS of what is expected of a thread: the 95 % and the 5 % quantile over threads."""
-    found = diagnostics.table({str(i): expected[..., i] for i in range(expected.shape[-1])}, brief=True)
-    return {"prediction_r_hat": float(found["r_hat"].quantile(0.95)), "prediction_ess": float(found["ess_bulk"].quantile(0.05))}
+    """R-hat and bulk ESS of what is expected of a thread: the 95 % and the 5 % quantile over
+    threads."""
+    found = diagnostics.table(
+        {str(i): expected[..., i] for i in range(expected.shape[-1])}, brief=True
+    )
+    return {
+        "prediction_r_hat": float(found["r_hat"].quantile(0.95)),
+        "prediction_ess": float(found["ess_bulk"].quantile(0.05)),
+    }
 
 
 def r_squared(y: Array, mean: Array) -> float:
@@ -170,9 +203,17 @@ def run(forums: dict[str, tuple[Path, dict[str, Any]]], plan: argparse.Namespace
     done = {tuple(row[key] for key in _KEYS) for row in rows}
     read_in = {name: read(path, options, plan.users) for name, (path, options) in forums.items()}
     for k, (name, data) in itertools.product(range(plan.subsets), read_in.items()):
-        about = {"users": len(data.features), "features": data.features.shape[1], "tests": len(data.test.ids)}
+        about = {
+            "users": len(data.features),
+            "features": data.features.shape[1],
+            "tests": len(data.test.ids),
+        }
         if not k:
-            print(f"{name}: {about}, {len(data.training.ids)} training threads; {', '.join(data.features)}", flush=True)
+            print(
+                f"{name}: {about}, {len(data.training.ids)} training threads; "
+                f"{', '.join(data.features)}",
+                flush=True,
+            )
         order = np.random.default_rng([plan.seed, k]).permutation(len(data.training.ids))
         for n, model in itertools.product([n for n in plan.threads if n <= len(order)], MODELS):
             if (name, n, k, model) in done:
@@ -182,22 +223,35 @@ def run(forums: dict[str, tuple[Path, dict[str, Any]]], plan: argparse.Namespace
             row = {"forum": name, "threads": n, "subset": k, "model": model, **about, **scores}
             rows.append(row | {"cpu_seconds": time.process_time() - began})
             write_whole(place, pd.DataFrame(rows).to_csv(index=False, float_format="%.6g").encode())
-            print(f"{name}, {n} threads, subset {k}, {model}: R² {scores['r2']:.4f}, NLL {scores['nll']:.4f}", flush=True)
+            print(
+                f"{name}, {n} threads, subset {k}, {model}: R² {scores['r2']:.4f}, NLL "
+                f"{scores['nll']:.4f}",
+                flush=True,
+            )
     order = {name: number for number, name in enumerate(forums)}
     return pd.read_csv(place).sort_values(
         ["forum", "threads", "subset"], key=lambda v: v.map(order) if v.name == "forum" else v
     )
 
 
-def score(model: str, data: ForumData, train: ForumThreads, plan: argparse.Namespace, seed: int) -> dict[str, float]:
+def score(
+    model: str, data: ForumData, train: ForumThreads, plan: argparse.Namespace, seed: int
+) -> dict[str, float]:
     if model in LINEAR:
         return score_linear(model, data, train)
-    sampler = {"n_warmup": plan.warmup, "n_draws": plan.draws, "thin": plan.thin, "n_chains": plan.chains, "n_jobs": plan.jobs}
+    sampler = {
+        "n_warmup": plan.warmup,
+        "n_draws": plan.draws,
+        "thin": plan.thin,
+        "n_chains": plan.chains,
+        "n_jobs": plan.jobs,
+    }
     return score_mixture(model, data, train, {**sampler, "random_state": seed})
 
 
 class Gain(NamedTuple):
-    """What the link gains over a rival, subset by subset (above zero: the link is better), and its standard error."""
+    """What the link gains over a rival, subset by subset (above zero: the link is better), and its
+    standard error."""
 
     mean: float
     error: float
@@ -217,20 +271,30 @@ def gains(rows: pd.DataFrame, score: str, model: str) -> dict[tuple[str, int, st
     for (forum, n), part in wide.groupby(level=[0, 1], sort=False):
         for rival in RIVALS[model]:
             difference = sign * (part[model] - part[rival])
-            result[str(forum), int(n), rival] = Gain(float(difference.mean()), float(difference.sem()))
+            result[str(forum), int(n), rival] = Gain(
+                float(difference.mean()), float(difference.sem())
+            )
     return result
 
 
 def as_markdown(rows: pd.DataFrame, command: str) -> str:
     """Tables of both scores, what the link gains, and convergence."""
-    parts = [f"{words}, mean over training subsets:\n\n{_scores(rows, score)}" for score, words in _SCORES.items()]
+    parts = [
+        f"{words}, mean over training subsets:\n\n{_scores(rows, score)}"
+        for score, words in _SCORES.items()
+    ]
     for model, rivals in RIVALS.items():
         found = gains(rows, "nll", model)
         places = list(dict.fromkeys((forum, n) for forum, n, _ in found))
-        body = [[forum, str(n), *(_gain(found[forum, n, rival]) for rival in rivals)] for forum, n in places]
+        body = [
+            [forum, str(n), *(_gain(found[forum, n, rival]) for rival in rivals)]
+            for forum, n in places
+        ]
         parts.append(
-            f"NLL that {model} gains, mean and standard error over training subsets, paired (+ better, − worse by more than "
-            f"two standard errors, = neither):\n\n{table(['forum', 'threads', *(f'over {rival}' for rival in rivals)], body)}"
+            f"NLL that {model} gains, mean and standard error over training subsets, paired (+ "
+            "better, − worse by more than "
+            "two standard errors, = "
+            f"neither):\n\n{table(['forum', 'threads', *(f'over {rival}' for rival in rivals)], body)}"  # noqa: E501
         )
         parts.append(_verdict(model, found, gains(rows, "r2", model), places))
     return "\n\n".join([f"```\n{command}\n```", _about(rows), *parts, _convergence(rows)]) + "\n"
@@ -240,12 +304,17 @@ def _about(rows: pd.DataFrame) -> str:
     listed = []
     for forum, part in rows.groupby("forum", sort=False):
         one = part.iloc[0]
-        listed.append(f"{forum} ({one['users']} users, {one['features']} features, {one['tests']} test threads)")
+        listed.append(
+            f"{forum} ({one['users']} users, {one['features']} features, {one['tests']} test "
+            "threads)"
+        )
     failed = int((rows["r2_of_mean"] < -1.0).sum())
     fits = int(rows["r_hat"].notna().sum())
     return (
-        f"{'; '.join(listed)}. {rows['subset'].nunique()} random training subsets of each size, the same for all models. R² of "
-        f"the mixtures is that of posterior medians: by predictive means it is below −1 in {failed} of {fits} fits, because a "
+        f"{'; '.join(listed)}. {rows['subset'].nunique()} random training subsets of each size, "
+        "the same for all models. R² of "
+        "the mixtures is that of posterior medians: by predictive means it is below −1 in "
+        f"{failed} of {fits} fits, because a "
         "user without a training thread can have a law without a mean."
     )
 
@@ -258,7 +327,13 @@ def _scores(rows: pd.DataFrame, score: str) -> str:
         ranked = [values[model]["mean"] * (1 if score == "r2" else -1) for model in MODELS]
         best = MODELS[int(np.argmax(ranked))]
         cells = [f"{values[model]['mean']:.4f}" for model in MODELS]
-        body.append([str(forum), str(n), *(f"**{c}**" if m == best else c for m, c in zip(MODELS, cells, strict=True))])
+        body.append(
+            [
+                str(forum),
+                str(n),
+                *(f"**{c}**" if m == best else c for m, c in zip(MODELS, cells, strict=True)),
+            ]
+        )
     return table(["forum", "threads", *MODELS], body)
 
 
@@ -267,15 +342,21 @@ def _gain(gain: Gain) -> str:
 
 
 def _verdict(
-    model: str, nll: dict[tuple[str, int, str], Gain], r2: dict[tuple[str, int, str], Gain], places: list[tuple[str, int]]
+    model: str,
+    nll: dict[tuple[str, int, str], Gain],
+    r2: dict[tuple[str, int, str], Gain],
+    places: list[tuple[str, int]],
 ) -> str:
     lines = []
     for rival in RIVALS[model]:
-        counts = {sign: sum(nll[forum, n, rival].verdict == sign for forum, n in places) for sign in "+=−"}
+        counts = {
+            sign: sum(nll[forum, n, rival].verdict == sign for forum, n in places) for sign in "+=−"
+        }
         change = np.mean([r2[forum, n, rival].mean for forum, n in places])
         mean = np.mean([nll[forum, n, rival].mean for forum, n in places])
         lines.append(
-            f"- {model} against {rival}: better at {counts['+']} of {len(places)} points, worse at {counts['−']}, neither at "
+            f"- {model} against {rival}: better at {counts['+']} of {len(places)} points, worse "
+            f"at {counts['−']}, neither at "
             f"{counts['=']}; on average {mean:+.4f} nats a thread and {change:+.4f} of R²."
         )
     return "\n".join(lines)
@@ -287,10 +368,14 @@ def _convergence(rows: pd.DataFrame) -> str:
         part = rows[rows["model"] == model]
         r_hat, predicted, ess = part["r_hat"], part["prediction_r_hat"], part["prediction_ess"]
         sentences.append(
-            f"- {model}: the largest R-hat of a fit is {r_hat.median():.3f} in the median and {r_hat.max():.3f} at worst "
-            f"({int((r_hat > 1.05).sum())} of {len(part)} above 1.05). That of the expected outcomes of test threads (95 % "
-            f"quantile over threads) is {predicted.median():.3f} in the median and {predicted.max():.3f} at worst, with a bulk "
-            f"ESS of {ess.median():.0f} and {ess.min():.0f}. {part['n_clusters'].mean():.1f} clusters on average."
+            f"- {model}: the largest R-hat of a fit is {r_hat.median():.3f} in the median and "
+            f"{r_hat.max():.3f} at worst "
+            f"({int((r_hat > 1.05).sum())} of {len(part)} above 1.05). That of the expected "
+            "outcomes of test threads (95 % "
+            f"quantile over threads) is {predicted.median():.3f} in the median and "
+            f"{predicted.max():.3f} at worst, with a bulk "
+            f"ESS of {ess.median():.0f} and {ess.min():.0f}. {part['n_clusters'].mean():.1f} "
+            "clusters on average."
         )
     return "\n".join(sentences)
 
@@ -310,10 +395,22 @@ def forum_of(words: list[str]) -> tuple[str, Path, dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.link", description="Held-out scores of the link on forums.")
-    parser.add_argument("--forum", nargs="+", action="append", required=True, metavar="NAME POSTS OPTION=VALUE")
-    parser.add_argument("--threads", nargs="+", type=int, default=[200, 500, 1000], help="numbers of training threads")
-    parser.add_argument("--subsets", type=int, default=4, help="random training subsets of each size")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.link", description="Held-out scores of the link on forums."
+    )
+    parser.add_argument(
+        "--forum", nargs="+", action="append", required=True, metavar="NAME POSTS OPTION=VALUE"
+    )
+    parser.add_argument(
+        "--threads",
+        nargs="+",
+        type=int,
+        default=[200, 500, 1000],
+        help="numbers of training threads",
+    )
+    parser.add_argument(
+        "--subsets", type=int, default=4, help="random training subsets of each size"
+    )
     parser.add_argument("--users", type=int, default=100, help="about this many, the most active")
     parser.add_argument("--warmup", type=int, default=500)
     parser.add_argument("--draws", type=int, default=500)
@@ -337,8 +434,14 @@ def command_of(forums: dict[str, tuple[Path, dict[str, Any]]], plan: argparse.Na
         f"--forum {name} {path.parent.name}/{path.name} {' '.join(words[2:])}".strip()
         for (name, (path, _)), words in zip(forums.items(), plan.forum, strict=True)
     ]
-    sizes = f"--threads {' '.join(map(str, plan.threads))} --subsets {plan.subsets} --users {plan.users}"
-    chains = f"--warmup {plan.warmup} --draws {plan.draws} --thin {plan.thin} --chains {plan.chains} --seed {plan.seed}"
+    sizes = (
+        f"--threads {' '.join(map(str, plan.threads))} --subsets {plan.subsets} --users "
+        f"{plan.users}"
+    )
+    chains = (
+        f"--warmup {plan.warmup} --draws {plan.draws} --thin {plan.thin} --chains "
+        f"{plan.chains} --seed {plan.seed}"
+    )
     return " \\\n    ".join(["python -m benchmarks.link", *words, sizes, chains])
 
 
@@ -347,7 +450,9 @@ def claim(out: Path, command: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     place = out / "forums.txt"
     if place.exists() and place.read_text(encoding="utf-8") != command:
-        raise SystemExit(f"{out} has rows of another command ({place}). Give another folder with --out.")
+        raise SystemExit(
+            f"{out} has rows of another command ({place}). Give another folder with --out."
+        )
     write_whole(place, command.encode())
 
 

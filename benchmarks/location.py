@@ -1,8 +1,9 @@
 """Effective draws with and without the move of location: ``python -m benchmarks.location [DRAWS]``.
 
-The step is the one by blocks of users, in which the move can be left out; both chains have the same seeds and the same start,
-and the first tenth of each is left out. The cases are the paper's scenario of agreement (50 users, 100 threads), and
-regressions of 60 users with two numbers and eight observations each.
+The step is the one by blocks of users, in which the move can be left out; both chains have the same
+seeds and the same start, and the first tenth of each is left out. The cases are the paper's
+scenario of agreement (50 users, 100 threads), and regressions of 60 users with two numbers and
+eight observations each.
 """
 
 import sys
@@ -87,7 +88,9 @@ def compare(model: Model, n_draws: int) -> dict[str, tuple[float, float]]:
     made: list[dict[str, float]] = []
     for moves in (WITHOUT, WITH):
         chains = [sizes(model, moves, n_draws, seed) for seed in SEEDS]
-        made.append({name: float(np.median([chain[name] for chain in chains])) for name in chains[0]})
+        made.append(
+            {name: float(np.median([chain[name] for chain in chains])) for name in chains[0]}
+        )
     return {name: (made[0][name], made[1][name]) for name in made[0]}
 
 
@@ -96,7 +99,11 @@ def main() -> None:
     for name, case in CASES.items():
         print(f"{name}: effective draws of {n_draws}, median of {len(SEEDS)} chains")
         for scalar, (without, with_move) in compare(case(), n_draws).items():
-            print(f"  {scalar:30s} {without:8.0f} -> {with_move:6.0f}   {with_move / without:5.1f} times", flush=True)
+            print(
+                f"  {scalar:30s} {without:8.0f} -> {with_move:6.0f}   "
+                f"{with_move / without:5.1f} times",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

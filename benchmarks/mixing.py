@@ -1,9 +1,11 @@
-"""Effective samples per CPU second against a plain compiled sampler, on the paper's scenarios, in one run.
+"""Effective samples per CPU second against a plain compiled sampler, on the paper's scenarios, in
+one run.
 
-The plain sampler (``benchmarks.plain``) is the paper's, transcribed into Numba. Compared is the least effective sample size
-per second over everything that does not depend on how clusters are numbered: α, clusters, noise, mean and single latent
-coefficients, pairs of users being together, and μ_0, R_0, W_0, β of both views. Both start from the same labels; the first
-tenth of each chain is left out of the samples and not out of the time.
+The plain sampler (``benchmarks.plain``) is the paper's, transcribed into Numba. Compared is the
+least effective sample size per second over everything that does not depend on how clusters are
+numbered: α, clusters, noise, mean and single latent coefficients, pairs of users being together,
+and μ_0, R_0, W_0, β of both views. Both start from the same labels; the first tenth of each chain
+is left out of the samples and not out of the time.
 """
 
 import time
@@ -27,10 +29,13 @@ SCENARIOS = ("agreement", "disagreement", "iris")
 
 
 def problem(scenario: str, n_users: int = 50, n_threads: int = 100, seed: int = 0) -> Model:
-    """A scenario of the paper as a dual model with an inferred number of clusters, in working units."""
+    """A scenario of the paper as a dual model with an inferred number of clusters, in working
+    units."""
     forum = getattr(dv.datasets, scenario)(n_users, n_threads, seed=seed)
     features = np.ascontiguousarray(Whitening.of_data(forum.features).to_working(forum.features))
-    likelihood = dv.SharedOutcome(forum.participation, forum.outcome, noise_variance="paper").prepare(None)[1]
+    likelihood = dv.SharedOutcome(
+        forum.participation, forum.outcome, noise_variance="paper"
+    ).prepare(None)[1]
     return Model(partition_prior(None), features, likelihood, n_users)
 
 
@@ -38,7 +43,11 @@ def own(model: Model, z: np.ndarray, n_iterations: int, seed: int) -> tuple[Draw
     """Draws of the shipped sampler and its CPU seconds, keeping the draws included."""
     schedule = FixedLength(0, n_iterations)
     began = time.process_time()
-    draws = Chain(0, np.random.SeedSequence(seed), model, GibbsEngine(), lambda _: z, schedule).run().fixed
+    draws = (
+        Chain(0, np.random.SeedSequence(seed), model, GibbsEngine(), lambda _: z, schedule)
+        .run()
+        .fixed
+    )
     return draws, time.process_time() - began
 
 
@@ -60,7 +69,10 @@ def scalars(draws: Draws, pairs: list[tuple[int, int]]) -> Draws:
     latent = draws["latent"].reshape(len(draws["alpha"]), -1)
     result["mean latent"] = latent.mean(axis=1)
     result |= {f"latent[{u}]": latent[:, u] for u in range(0, latent.shape[1], 12)}
-    result |= {f"{i} and {j} together": (draws["z"][:, i] == draws["z"][:, j]).astype(float) for i, j in pairs}
+    result |= {
+        f"{i} and {j} together": (draws["z"][:, i] == draws["z"][:, j]).astype(float)
+        for i, j in pairs
+    }
     for view in ("features", "behavior"):
         n_dims = draws[f"{view}.base_mean"].shape[1]
         result[f"{view} log beta"] = np.log(draws[f"{view}.base_dof"] - n_dims + 1)
@@ -82,12 +94,18 @@ def compare(scenario: str, n_iterations: int, seeds: tuple[int, ...]) -> dict[st
     z = np.arange(model.n_users) % 5
     for sampler in (own, plain_twin):
         sampler(model, z, 50, 0)  # compiles
-    runs = {name: [sampler(model, z, n_iterations, seed) for seed in seeds] for name, sampler in SAMPLERS.items()}
+    runs = {
+        name: [sampler(model, z, n_iterations, seed) for seed in seeds]
+        for name, sampler in SAMPLERS.items()
+    }
     pooled = np.concatenate([draws["z"][n_iterations // 10 :: 20] for draws, _ in runs["own"]])
     pairs = anchor_pairs(pooled, 3)
     result: dict[str, Any] = {"scenario": scenario, "iterations": n_iterations, "seeds": len(seeds)}
     for name, made in runs.items():
-        rates = [{key: effective(v) / seconds for key, v in scalars(draws, pairs).items()} for draws, seconds in made]
+        rates = [
+            {key: effective(v) / seconds for key, v in scalars(draws, pairs).items()}
+            for draws, seconds in made
+        ]
         result[name] = {
             "us": float(np.median([1e6 * seconds / n_iterations for _, seconds in made])),
             "rates": {key: float(np.median([rate[key] for rate in rates])) for key in rates[0]},
@@ -102,7 +120,8 @@ SAMPLERS = {"own": own, "plain": plain_twin}
 
 
 def compare_peers(n_draws: int = 2000) -> list[dict[str, Any]]:
-    """JAGS and NumPyro, where installed, on agreement with a truncated process of 20 clusters; rates of six scalars."""
+    """JAGS and NumPyro, where installed, on agreement with a truncated process of 20 clusters;
+    rates of six scalars."""
     model = problem("agreement")
     likelihood: Any = model.likelihood
     results = []
@@ -112,21 +131,32 @@ def compare_peers(n_draws: int = 2000) -> list[dict[str, Any]]:
             print(f"{name}: not installed")
             continue
         draws, seconds = answer[:2]
-        sizes = {key: array_stats.ess(np.asarray(v, dtype=float)[None], method="bulk") for key, v in draws.items()}
+        sizes = {
+            key: array_stats.ess(np.asarray(v, dtype=float)[None], method="bulk")
+            for key, v in draws.items()
+        }
         rates = {key: float(size) / seconds for key, size in sizes.items()}
-        results.append({"peer": name, "least": min(rates.values()), "rates": rates, "seconds": seconds})
+        results.append(
+            {"peer": name, "least": min(rates.values()), "rates": rates, "seconds": seconds}
+        )
         divergences = f", {answer[2]} divergences" if len(answer) > 2 else ""
-        print(f"{name:14s} least {results[-1]['least']:8.2f} effective samples a second{divergences}")
+        print(
+            f"{name:14s} least {results[-1]['least']:8.2f} effective samples a second{divergences}"
+        )
     return results
 
 
 def table(results: list[dict[str, Any]]) -> str:
     """The comparison as text."""
-    lines = ["scenario        own µs  plain µs   speed   least ESS/s own   plain   ratio   slowest of own, of plain"]
+    lines = [
+        "scenario        own µs  plain µs   speed   least ESS/s own   plain   ratio   slowest of "
+        "own, of plain"
+    ]
     for r in results:
         slowest = [min(r[name]["rates"], key=r[name]["rates"].__getitem__) for name in SAMPLERS]
         lines.append(
-            f"{r['scenario']:14s} {r['own']['us']:7.0f} {r['plain']['us']:9.0f} {r['speed']:7.1f} {r['own']['least']:17.1f} "
+            f"{r['scenario']:14s} {r['own']['us']:7.0f} {r['plain']['us']:9.0f} "
+            f"{r['speed']:7.1f} {r['own']['least']:17.1f} "
             f"{r['plain']['least']:7.2f} {r['gain']:7.1f}   {slowest[0]}, {slowest[1]}"
         )
     return "\n".join(lines)

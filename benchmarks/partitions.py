@@ -13,7 +13,10 @@ def noisy_partitions(n_users: int, n_draws: int) -> np.ndarray:
     """Draws that scatter around one partition in twelve clusters."""
     rng = np.random.default_rng(0)
     base = rng.integers(0, 12, n_users)
-    draws = (np.where(rng.random(n_users) < 0.1, rng.integers(0, 15, n_users), base) for _ in range(n_draws))
+    draws = (
+        np.where(rng.random(n_users) < 0.1, rng.integers(0, 15, n_users), base)
+        for _ in range(n_draws)
+    )
     return np.array(list(draws), dtype=np.int32)
 
 

@@ -1,4 +1,5 @@
-"""Put generated text into a page: ``python -m benchmarks.paste PAGE NAME < text`` renews what stands between the lines
+"""Put generated text into a page: ``python -m benchmarks.paste PAGE NAME < text`` renews what
+stands between the lines
 
 <!-- NAME --> and <!-- end of NAME -->
 """
@@ -18,4 +19,6 @@ def pasted(page: str, name: str, text: str) -> str:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    place.write_text(pasted(place.read_text(encoding="utf-8"), sys.argv[2], sys.stdin.read()), encoding="utf-8")
+    place.write_text(
+        pasted(place.read_text(encoding="utf-8"), sys.argv[2], sys.stdin.read()), encoding="utf-8"
+    )

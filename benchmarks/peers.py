@@ -1,19 +1,23 @@
-"""The same model in general-purpose samplers, for comparison where they are installed: JAGS, and NUTS of NumPyro.
+"""The same model in general-purpose samplers, for comparison where they are installed: JAGS, and
+NUTS of NumPyro.
 
-Two features, one latent coefficient and shared outcomes, (M1) to (M9), in working units: each view's constants are (0, I) and
-s_y ~ G(1, 1). Neither tool has the Chinese restaurant: the Dirichlet process is its stick-breaking form cut off at
-N_COMPONENTS, where the empty components stay, with parameters from their prior. A stick breaks at 1 - exp(-e) with
-e ~ Exp(α), which is Beta(1, α) without its infinite density at 1.
+Two features, one latent coefficient and shared outcomes, (M1) to (M9), in working units: each
+view's constants are (0, I) and s_y ~ G(1, 1). Neither tool has the Chinese restaurant: the
+Dirichlet process is its stick-breaking form cut off at N_COMPONENTS, where the empty components
+stay, with parameters from their prior. A stick breaks at 1 - exp(-e) with e ~ Exp(α), which is
+Beta(1, α) without its infinite density at 1.
 
-Both write the Wisharts of the feature view as gammas and a normal, exactly. With p1 the precision of the first feature, p2
-and b the precision and the slope of the second given the first, S = [[p1 + b² p2, -b p2], [-b p2, p2]]; with w1 the variance
-of the first, w2 and g the variance and the slope of the second given the first, W_0 = [[w1, g w1], [g w1, w2 + g² w1]]. Then
+Both write the Wisharts of the feature view as gammas and a normal, exactly. With p1 the precision
+of the first feature, p2 and b the precision and the slope of the second given the first, S = [[p1 +
+b² p2, -b p2], [-b p2, p2]]; with w1 the variance of the first, w2 and g the variance and the slope
+of the second given the first, W_0 = [[w1, g w1], [g w1, w2 + g² w1]]. Then
 
     (M3) p1 ~ G(β - 1, 1/(β w1)),  p2 ~ G(β, 1/(β w2)),  b | p2 ~ N(g, 1/(β w1 p2))
     (M6) w1 ~ G(2, 1/2),           w2 ~ G(1, 1/2),       g | w1 ~ N(0, 1/(2 w1))
 
-JAGS needs this: it has no sampler for W_0 as a parameter of dwish, and its dwish refuses D - 1 < β < D. All but β then has a
-conjugate conditional. To install: ``apt-get install jags``; ``pip install numpyro``.
+JAGS needs this: it has no sampler for W_0 as a parameter of dwish, and its dwish refuses D - 1 < β
+< D. All but β then has a conjugate conditional. To install: ``apt-get install jags``; ``pip install
+numpyro``.
 """
 
 import resource
@@ -85,11 +89,12 @@ model {
 def jags(
     features: Array, design: Array, outcome: Array, n_warmup: int, n_draws: int, seed: int
 ) -> tuple[Scalars, float] | None:
-    """Draws by name, each (n_draws,), and CPU seconds without compilation; None where there is no JAGS.
+    """Draws by name, each (n_draws,), and CPU seconds without compilation; None where there is no
+    JAGS.
 
-    JAGS draws each node from its conditional, the sticks, α and both β by slices. Its module glm can draw the latent
-    coefficients as one block; short trials showed no gain in effective samples per second, so it is left out. The first half
-    of the warm-up adapts the slices.
+    JAGS draws each node from its conditional, the sticks, α and both β by slices. Its module glm
+    can draw the latent coefficients as one block; short trials showed no gain in effective samples
+    per second, so it is left out. The first half of the warm-up adapts the slices.
 
     Parameters
     ----------
@@ -100,16 +105,38 @@ def jags(
     if shutil.which("jags") is None:
         return None
     _check(features, n_warmup)
-    data = {"a1": features[:, 0], "a2": features[:, 1], "P": design, "y": outcome, "zero": np.zeros(2), "eye": np.eye(2)}
+    data = {
+        "a1": features[:, 0],
+        "a2": features[:, 1],
+        "P": design,
+        "y": outcome,
+        "zero": np.zeros(2),
+        "eye": np.eye(2),
+    }
     sizes = {"K": N_COMPONENTS, "U": len(features), "T": len(outcome)}
-    prepare = ['model in "model.bug"', 'data in "data.R"', "compile", 'parameters in "init.R"', "initialize"]
-    sample = [f"update {n_warmup}", *(f"monitor {name}" for name in ("alpha", "sy", "f", "z")), f"update {n_draws}", "coda *"]
+    prepare = [
+        'model in "model.bug"',
+        'data in "data.R"',
+        "compile",
+        'parameters in "init.R"',
+        "initialize",
+    ]
+    sample = [
+        f"update {n_warmup}",
+        *(f"monitor {name}" for name in ("alpha", "sy", "f", "z")),
+        f"update {n_draws}",
+        "coda *",
+    ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "model.bug").write_text(JAGS_MODEL)
-        lines = [f"{key} <- {_r_dump(value)}" for key, value in data.items()] + [f"{key} <- {n}" for key, n in sizes.items()]
+        lines = [f"{key} <- {_r_dump(value)}" for key, value in data.items()] + [
+            f"{key} <- {n}" for key, n in sizes.items()
+        ]
         (folder / "data.R").write_text("\n".join(lines) + "\n")
-        (folder / "init.R").write_text(f'.RNG.name <- "base::Mersenne-Twister"\n.RNG.seed <- {seed}\n')
+        (folder / "init.R").write_text(
+            f'.RNG.name <- "base::Mersenne-Twister"\n.RNG.seed <- {seed}\n'
+        )
         seconds_to_prepare = _run_jags(folder, prepare)
         seconds = _run_jags(folder, prepare + sample) - seconds_to_prepare
         draws = _read_coda(folder)
@@ -121,10 +148,11 @@ def jags(
 def numpyro_nuts(
     features: Array, design: Array, outcome: Array, n_warmup: int, n_draws: int, seed: int
 ) -> tuple[Scalars, float, int] | None:
-    """Draws by name, each (n_draws,), CPU seconds without compilation, and divergences; None where there is no NumPyro.
+    """Draws by name, each (n_draws,), CPU seconds without compilation, and divergences; None where
+    there is no NumPyro.
 
-    One chain of NUTS with its default settings, assignments summed out, then drawn from their conditional. Switches JAX to
-    64 bits for the whole process. Divergences are draws to distrust.
+    One chain of NUTS with its default settings, assignments summed out, then drawn from their
+    conditional. Switches JAX to 64 bits for the whole process. Divergences are draws to distrust.
 
     Parameters
     ----------
@@ -149,7 +177,11 @@ def numpyro_nuts(
         state = kernel.sample(state, data, {})
         return state, (state.z, state.diverging)
 
-    run = jax.jit(lambda state: jax.lax.scan(step, state, None, length=n_warmup + n_draws)[1]).lower(start).compile()
+    run = (
+        jax.jit(lambda state: jax.lax.scan(step, state, None, length=n_warmup + n_draws)[1])
+        .lower(start)
+        .compile()
+    )
     began = time.process_time()
     states = jax.block_until_ready(run(start))
     seconds = time.process_time() - began
@@ -162,12 +194,16 @@ def numpyro_nuts(
 
 def _check(features: Array, n_warmup: int) -> None:
     if features.ndim != 2 or features.shape[1] != 2:
-        raise ValueError(f"The peers are written for features of shape (U, 2); got {features.shape}.")
+        raise ValueError(
+            f"The peers are written for features of shape (U, 2); got {features.shape}."
+        )
     if n_warmup < 2:
         raise ValueError(f"n_warmup must be at least 2; got {n_warmup}.")
 
 
-def _scalars(alpha: Array, noise_precision: Array, latent: Array, z: NDArray[np.generic]) -> Scalars:
+def _scalars(
+    alpha: Array, noise_precision: Array, latent: Array, z: NDArray[np.generic]
+) -> Scalars:
     """What is compared, from alpha and noise_precision (n_draws,), latent and z (n_draws, U)."""
     ordered = np.sort(z, axis=1)
     middle = latent.shape[1] // 2
@@ -184,14 +220,20 @@ def _scalars(alpha: Array, noise_precision: Array, latent: Array, z: NDArray[np.
 def _r_dump(values: Array) -> str:
     """A vector or matrix as R writes it, columns first."""
     numbers = "c(" + ", ".join(repr(float(x)) for x in values.ravel(order="F")) + ")"
-    return numbers if values.ndim == 1 else f"structure({numbers}, .Dim = c({values.shape[0]}L, {values.shape[1]}L))"
+    return (
+        numbers
+        if values.ndim == 1
+        else f"structure({numbers}, .Dim = c({values.shape[0]}L, {values.shape[1]}L))"
+    )
 
 
 def _run_jags(folder: Path, commands: list[str]) -> float:
     """CPU seconds of JAGS with these commands."""
     (folder / "script.cmd").write_text("\n".join([*commands, "exit"]) + "\n")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(["jags", "script.cmd"], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["jags", "script.cmd"], cwd=folder, capture_output=True, text=True, check=False
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode or "error" in done.stderr.lower():
         raise RuntimeError(f"JAGS failed:\n{done.stdout}\n{done.stderr}")
@@ -199,7 +241,8 @@ def _run_jags(folder: Path, commands: list[str]) -> float:
 
 
 def _read_coda(folder: Path) -> Scalars:
-    """Draws by JAGS' names: the index has name, first and last line; the chain has iteration and value."""
+    """Draws by JAGS' names: the index has name, first and last line; the chain has iteration and
+    value."""
     values = np.loadtxt(folder / "CODAchain1.txt", usecols=1, ndmin=1)
     rows = (line.split() for line in (folder / "CODAindex.txt").read_text().splitlines())
     return {name: values[int(first) - 1 : int(last)] for name, first, last in rows}

@@ -1,12 +1,14 @@
-"""The paper's Gibbs sampler for the dual-view model, transcribed plainly into Numba: the yardstick of the benchmark.
+"""The paper's Gibbs sampler for the dual-view model, transcribed plainly into Numba: the yardstick
+of the benchmark.
 
-Dirichlet process over users, a feature view and a view of one latent coefficient per user, shared outcomes. Everything is in
-working units: both views have the constants m = 0 and Σ = I, the noise precision has the prior G(1, 1). It needs nothing but
-NumPy and Numba, and draws from Numba's own random source.
+Dirichlet process over users, a feature view and a view of one latent coefficient per user, shared
+outcomes. Everything is in working units: both views have the constants m = 0 and Σ = I, the noise
+precision has the prior G(1, 1). It needs nothing but NumPy and Numba, and draws from Numba's own
+random source.
 
-Shapes: x (U, D) points of a view, z (U,), design (T, U), outcome (T,). The arrays of components have room for everybody alone
-and for the auxiliary components: means (U + m, D), precisions (U + m, D, D), log_dets (U + m,) of the precisions; the first K
-are in use.
+Shapes: x (U, D) points of a view, z (U,), design (T, U), outcome (T,). The arrays of components
+have room for everybody alone and for the auxiliary components: means (U + m, D), precisions (U + m,
+D, D), log_dets (U + m,) of the precisions; the first K are in use.
 """
 
 # ruff: noqa: NPY002 (np.random inside compiled functions is Numba's own source)
@@ -23,14 +25,22 @@ compiled = numba.njit(cache=True, error_model="numpy")
 
 @compiled
 def stirling_rest(x):
-    """lnΓ(x) − (x ln x − x) for x > 0, and its derivative ψ(x) − ln x: these keep their digits at large x."""
-    rest = math.lgamma(x) - x * (math.log(x) - 1.0) if x < 1000.0 else 0.5 * math.log(2.0 * math.pi / x) + 1.0 / (12.0 * x)
+    """lnΓ(x) − (x ln x − x) for x > 0, and its derivative ψ(x) − ln x: these keep their digits at
+    large x."""
+    rest = (
+        math.lgamma(x) - x * (math.log(x) - 1.0)
+        if x < 1000.0
+        else 0.5 * math.log(2.0 * math.pi / x) + 1.0 / (12.0 * x)
+    )
     slope, shifted = -math.log(x), x
     while shifted < 8.0:
         slope -= 1.0 / shifted
         shifted += 1.0
     square = 1.0 / (shifted * shifted)
-    series = square * (1.0 / 12.0 - square * (1.0 / 120.0 - square * (1.0 / 252.0 - square * (1.0 / 240.0 - square / 132.0))))
+    series = square * (
+        1.0 / 12.0
+        - square * (1.0 / 120.0 - square * (1.0 / 252.0 - square * (1.0 / 240.0 - square / 132.0)))
+    )
     return rest, slope + math.log(shifted) - 0.5 / shifted - series
 
 
@@ -58,7 +68,8 @@ def log_dof_density(y, parameters):
 
 @compiled
 def log_alpha_density(y, parameters):
-    """Log density of y = ln α and its derivative, (C9), the ratio of gamma functions as a product; parameters: K and U."""
+    """Log density of y = ln α and its derivative, (C9), the ratio of gamma functions as a product;
+    parameters: K and U."""
     n_clusters, n_users = parameters
     alpha = math.exp(y)
     density, slope = (n_clusters - 0.5) * y - 0.5 / alpha, n_clusters - 0.5 + 0.5 / alpha
@@ -80,14 +91,20 @@ def choose(weights):
 
 
 def make_sampler(log_density):
-    """A function that draws once from a log-concave density on (lower, ∞), by tangents (Gilks & Wild 1992)."""
+    """A function that draws once from a log-concave density on (lower, ∞), by tangents (Gilks &
+    Wild 1992)."""
 
     @compiled
     def draw(parameters, start, lower):
         points, values, slopes = np.empty(_MAX_POINTS), np.empty(_MAX_POINTS), np.empty(_MAX_POINTS)
-        ends, widths, masses = np.empty(_MAX_POINTS + 1), np.empty(_MAX_POINTS), np.empty(_MAX_POINTS)
+        ends, widths, masses = (
+            np.empty(_MAX_POINTS + 1),
+            np.empty(_MAX_POINTS),
+            np.empty(_MAX_POINTS),
+        )
 
-        # Two points to begin with, on either side of the mode and not too near it: the outer tangents must be steep.
+        # Two points to begin with, on either side of the mode and not too near it: the outer
+        # tangents must be steep.
         left, right = start, start
         while log_density(left, parameters)[1] < 0.1:
             left = max(left - 1.0, 0.5 * (left + lower))
@@ -99,11 +116,16 @@ def make_sampler(log_density):
 
         n = 2
         for _ in range(_MAX_POINTS - 2):
-            # The tangent at points[i] is the envelope from ends[i] to ends[i + 1]; tops[i] is where it is highest there.
+            # The tangent at points[i] is the envelope from ends[i] to ends[i + 1]; tops[i] is where
+            # it is highest there.
             ends[0], ends[n] = lower, math.inf
             for i in range(n - 1):
                 gap, bend = points[i + 1] - points[i], slopes[i] - slopes[i + 1]
-                from_left = (values[i + 1] - values[i] - slopes[i + 1] * gap) / bend if bend > 0.0 else 0.5 * gap
+                from_left = (
+                    (values[i + 1] - values[i] - slopes[i + 1] * gap) / bend
+                    if bend > 0.0
+                    else 0.5 * gap
+                )
                 ends[i + 1] = points[i] + min(max(from_left, 0.0), gap)
             tops = np.where(slopes[:n] > 0.0, ends[1 : n + 1], ends[:n])
             heights = values[:n] + slopes[:n] * (tops - points[:n])
@@ -117,10 +139,16 @@ def make_sampler(log_density):
             i = choose(masses[:n])
             u = np.random.random()
             fall = abs(slopes[i]) * widths[i]
-            y = tops[i] + math.log1p(u * math.expm1(-fall)) / slopes[i] if fall > 1e-9 else ends[i] + u * widths[i]
+            y = (
+                tops[i] + math.log1p(u * math.expm1(-fall)) / slopes[i]
+                if fall > 1e-9
+                else ends[i] + u * widths[i]
+            )
 
             value, slope = log_density(y, parameters)
-            if math.log(1.0 - np.random.random()) <= value - values[i] - slopes[i] * (y - points[i]):
+            if math.log(1.0 - np.random.random()) <= value - values[i] - slopes[i] * (
+                y - points[i]
+            ):
                 return y
             if math.isfinite(value):
                 j = n
@@ -140,7 +168,8 @@ draw_log_alpha = make_sampler(log_alpha_density)
 
 @compiled
 def draw_normal(linear, precision):
-    """One vector of N(Λ⁻¹ h, Λ⁻¹) with h = linear, Λ = precision = L Lᵀ: L⁻ᵀ (L⁻¹ h + noise) by substitution."""
+    """One vector of N(Λ⁻¹ h, Λ⁻¹) with h = linear, Λ = precision = L Lᵀ: L⁻ᵀ (L⁻¹ h + noise) by
+    substitution."""
     factor = np.linalg.cholesky(precision)
     n = len(linear)
     result = linear.copy()
@@ -159,7 +188,8 @@ def draw_normal(linear, precision):
 
 @compiled
 def draw_wishart(dof, scale_factor):
-    """One matrix of W(dof, L Lᵀ) with L = scale_factor lower, by Bartlett's decomposition; and its log determinant."""
+    """One matrix of W(dof, L Lᵀ) with L = scale_factor lower, by Bartlett's decomposition; and its
+    log determinant."""
     n = len(scale_factor)
     triangle = np.zeros((n, n))
     log_det = 0.0
@@ -219,7 +249,9 @@ def draw_base(n_components, means, precisions, log_dets, base):
     inverse_scale = n_dims * eye
     for k in range(n_components):
         add_outer(inverse_scale, means[k] - base_mean)
-    base_precision, _ = draw_wishart(n_dims + n_components, np.linalg.cholesky(np.linalg.inv(inverse_scale)))
+    base_precision, _ = draw_wishart(
+        n_dims + n_components, np.linalg.cholesky(np.linalg.inv(inverse_scale))
+    )
 
     inverse_scale = n_dims * eye + base_dof * precisions[:n_components].sum(axis=0)
     scale_factor = np.linalg.cholesky(np.linalg.inv(inverse_scale))
@@ -236,7 +268,8 @@ def draw_base(n_components, means, precisions, log_dets, base):
 
 @compiled
 def base_factors(base):
-    """What drawing from the base needs: A with A Aᵀ = R_0⁻¹, and the Cholesky factor of (β W_0)⁻¹."""
+    """What drawing from the base needs: A with A Aᵀ = R_0⁻¹, and the Cholesky factor of (β
+    W_0)⁻¹."""
     _, base_precision, base_covariance, base_dof = base
     mean_factor = np.linalg.inv(np.linalg.cholesky(base_precision)).T
     return mean_factor, np.linalg.cholesky(np.linalg.inv(base_dof * base_covariance))
@@ -270,8 +303,11 @@ def swap(i, j, means, precisions, log_dets):
 
 
 @compiled
-def draw_assignments(features, latent, z, counts, n_components, alpha, n_auxiliary, f_parts, b_parts, f_base, b_base):
-    """Every z_u in turn, in place, (C11), by algorithm 8 of Neal (2000); returns the number of clusters."""
+def draw_assignments(
+    features, latent, z, counts, n_components, alpha, n_auxiliary, f_parts, b_parts, f_base, b_base
+):
+    """Every z_u in turn, in place, (C11), by algorithm 8 of Neal (2000); returns the number of
+    clusters."""
     f_means, f_precisions, f_log_dets = f_parts
     b_means, b_precisions, b_log_dets = b_parts
     f_factors, b_factors = base_factors(f_base), base_factors(b_base)
@@ -280,7 +316,9 @@ def draw_assignments(features, latent, z, counts, n_components, alpha, n_auxilia
         own = z[u]
         counts[own] -= 1
         first_fresh = n_components
-        if counts[own] == 0:  # alone: the cluster becomes the first auxiliary component, the last one takes its place
+        if (
+            counts[own] == 0
+        ):  # alone: the cluster becomes the first auxiliary component, the last one takes its place
             last = n_components - 1
             swap(own, last, f_means, f_precisions, f_log_dets)
             swap(own, last, b_means, b_precisions, b_log_dets)
@@ -314,14 +352,16 @@ def draw_assignments(features, latent, z, counts, n_components, alpha, n_auxilia
 
 @compiled
 def draw_latent(gram, weighted_outcome, noise_precision, prior_mean, prior_precision):
-    """The latent coefficients (U,), (C7); gram is designᵀ design, weighted_outcome designᵀ outcome."""
+    """The latent coefficients (U,), (C7); gram is designᵀ design, weighted_outcome designᵀ
+    outcome."""
     precision = noise_precision * gram + np.diag(prior_precision)
     return draw_normal(prior_precision * prior_mean + noise_precision * weighted_outcome, precision)
 
 
 @compiled
 def start_view(x, z, n_components, capacity):
-    """Means of the clusters, room for the rest, and base parameters at the center of their prior."""
+    """Means of the clusters, room for the rest, and base parameters at the center of their
+    prior."""
     n_users, n_dims = x.shape
     means = np.zeros((capacity, n_dims))
     precisions, log_dets = np.zeros((capacity, n_dims, n_dims)), np.zeros(capacity)
@@ -338,7 +378,12 @@ def start_view(x, z, n_components, capacity):
 @compiled
 def make_store(n, n_dims):
     """Room for n draws of a view's base parameters."""
-    return np.empty((n, n_dims)), np.empty((n, n_dims, n_dims)), np.empty((n, n_dims, n_dims)), np.empty(n)
+    return (
+        np.empty((n, n_dims)),
+        np.empty((n, n_dims, n_dims)),
+        np.empty((n, n_dims, n_dims)),
+        np.empty(n),
+    )
 
 
 @compiled
@@ -361,11 +406,16 @@ def sample(features, design, outcome, z, n_iterations, seed, n_auxiliary):
         counts[z[u]] += 1
 
     alpha, noise_precision = 1.0, 1.0
-    latent = draw_latent(gram, weighted_outcome, noise_precision, np.zeros(n_users), np.ones(n_users)).reshape(n_users, 1)
+    latent = draw_latent(
+        gram, weighted_outcome, noise_precision, np.zeros(n_users), np.ones(n_users)
+    ).reshape(n_users, 1)
     f_parts, f_base = start_view(features, z, n_components, capacity)
     b_parts, b_base = start_view(latent, z, n_components, capacity)
 
-    z_draws, latents = np.empty((n_iterations, n_users), dtype=np.int32), np.empty((n_iterations, n_users))
+    z_draws, latents = (
+        np.empty((n_iterations, n_users), dtype=np.int32),
+        np.empty((n_iterations, n_users)),
+    )
     n_clusters, alphas = np.empty(n_iterations, dtype=np.int64), np.empty(n_iterations)
     noise_precisions = np.empty(n_iterations)
     f_store, b_store = make_store(n_iterations, n_dims), make_store(n_iterations, 1)
@@ -383,7 +433,17 @@ def sample(features, design, outcome, z, n_iterations, seed, n_auxiliary):
         noise_precision = draw_g(1.0 + n_threads, 1.0 + residual @ residual)  # (C8)
 
         n_components = draw_assignments(
-            features, latent, z, counts, n_components, alpha, n_auxiliary, f_parts, b_parts, f_base, b_base
+            features,
+            latent,
+            z,
+            counts,
+            n_components,
+            alpha,
+            n_auxiliary,
+            f_parts,
+            b_parts,
+            f_base,
+            b_base,
         )
         parameters = (float(n_components), float(n_users))
         alpha = math.exp(draw_log_alpha(parameters, math.log(alpha), -math.inf))
@@ -404,10 +464,15 @@ def run(
     seed: int,
     n_auxiliary: int = 3,
 ) -> dict[str, np.ndarray]:
-    """Draws of every iteration by name, from the assignments z (U,), labels 0..K−1; working units throughout."""
-    arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in (features, design, outcome)]
+    """Draws of every iteration by name, from the assignments z (U,), labels 0..K−1; working units
+    throughout."""
+    arrays = [
+        np.ascontiguousarray(array, dtype=np.float64) for array in (features, design, outcome)
+    ]
     start = np.array(z, dtype=np.int64)
-    z_draws, n_clusters, alpha, latent, noise_precision, *stores = sample(*arrays, start, n_iterations, seed, n_auxiliary)
+    z_draws, n_clusters, alpha, latent, noise_precision, *stores = sample(
+        *arrays, start, n_iterations, seed, n_auxiliary
+    )
     draws = {
         "z": z_draws,
         "n_clusters": n_clusters,
@@ -416,6 +481,8 @@ def run(
         "params.noise_precision": noise_precision,
     }
     for view, store in zip(("features", "behavior"), stores, strict=True):
-        for name, values in zip(("base_mean", "base_precision", "base_covariance", "base_dof"), store, strict=True):
+        for name, values in zip(
+            ("base_mean", "base_precision", "base_covariance", "base_dof"), store, strict=True
+        ):
             draws[f"{view}.{name}"] = values
     return draws

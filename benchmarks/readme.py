@@ -2,8 +2,8 @@
 
     python -m benchmarks.readme docs/_build/forum | python -m benchmarks.paste README.md forum
 
-prints how well the model and its competitors predict the later threads. ``make readme`` does both, after ``make docs``, which
-makes the run.
+prints how well the model and its competitors predict the later threads. ``make readme`` does both,
+after ``make docs``, which makes the run.
 """
 
 import json

@@ -1,7 +1,8 @@
-"""Time and memory of full sweeps on synthetic forums with skewed activity: a few users take part in very many threads.
+"""Time and memory of full sweeps on synthetic forums with skewed activity: a few users take part in
+very many threads.
 
-``python -m benchmarks.scale [users threads sweeps]``. The forum has six participants a thread, drawn by Zipf's law over users,
-and eight features with ten overlapping clusters.
+``python -m benchmarks.scale [users threads sweeps]``. The forum has six participants a thread,
+drawn by Zipf's law over users, and eight features with ten overlapping clusters.
 """
 
 import resource
@@ -24,12 +25,18 @@ def forum(n_users: int, n_threads: int, seed: int = 0) -> tuple[np.ndarray, dv.S
     """Features and threads of a forum whose users' activity follows Zipf's law with exponent 1."""
     rng = np.random.default_rng(seed)
     z = rng.integers(0, N_CLUSTERS, n_users)
-    features = 2.0 * rng.standard_normal((N_CLUSTERS, N_FEATURES))[z] + rng.standard_normal((n_users, N_FEATURES))
+    features = 2.0 * rng.standard_normal((N_CLUSTERS, N_FEATURES))[z] + rng.standard_normal(
+        (n_users, N_FEATURES)
+    )
     latent = rng.standard_normal(N_CLUSTERS)[z] + 0.3 * rng.standard_normal(n_users)
     weights = np.cumsum(1.0 / (10.0 + rng.permutation(n_users)))
-    users = np.searchsorted(weights, rng.random(n_threads * N_PARTICIPANTS) * weights[-1]).astype(np.int32)
+    users = np.searchsorted(weights, rng.random(n_threads * N_PARTICIPANTS) * weights[-1]).astype(
+        np.int32
+    )
     starts = np.arange(0, n_threads * N_PARTICIPANTS + 1, N_PARTICIPANTS)
-    participation = sparse.csr_array((np.ones(len(users)), users, starts), shape=(n_threads, n_users))
+    participation = sparse.csr_array(
+        (np.ones(len(users)), users, starts), shape=(n_threads, n_users)
+    )
     participation.sum_duplicates()
     outcome = participation @ latent + rng.standard_normal(n_threads)
     return features, dv.SharedOutcome(participation, outcome)
@@ -42,7 +49,8 @@ def peak_gigabytes() -> float:
 
 
 def sweeps(n_users: int, n_threads: int, n_sweeps: int) -> dict[str, float]:
-    """Wall and CPU seconds of a sweep, peak memory; compilation and reading of the data are told apart."""
+    """Wall and CPU seconds of a sweep, peak memory; compilation and reading of the data are told
+    apart."""
     features, behavior = forum(n_users, n_threads)
     began = time.perf_counter()
     working = np.ascontiguousarray(Whitening.of_data(features).to_working(features))

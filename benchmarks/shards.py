@@ -1,9 +1,10 @@
 """Fits to shards: ``python -m benchmarks.shards [workers | memory] [sizes]``.
 
-workers [users threads steps]: seconds of a step with one worker process and with two, of one thread each, in the same run, and
-what a step sends and gets back. memory [users threads megabytes seconds]: a fit on two Dask workers with a memory limit of so
-many megabytes each, to data of several times that. The forum is that of ``benchmarks.scale``, made in pieces: six participants
-a thread, drawn by Zipf's law over users, and eight features with ten overlapping clusters.
+workers [users threads steps]: seconds of a step with one worker process and with two, of one thread
+each, in the same run, and what a step sends and gets back. memory [users threads megabytes
+seconds]: a fit on two Dask workers with a memory limit of so many megabytes each, to data of
+several times that. The forum is that of ``benchmarks.scale``, made in pieces: six participants a
+thread, drawn by Zipf's law over users, and eight features with ten overlapping clusters.
 """
 
 import pickle
@@ -32,8 +33,11 @@ PIECE = 100_000  # users or threads that are made at a time
 PRIOR = dv.GaussianPrior(0.0, 1.0)
 
 
-def written(folder: Path, n_users: int, n_threads: int, n_shards: int) -> tuple[dv.Shards, np.ndarray]:
-    """A forum in about so many shards of users and of threads, and its clusters; memory has vectors of users only."""
+def written(
+    folder: Path, n_users: int, n_threads: int, n_shards: int
+) -> tuple[dv.Shards, np.ndarray]:
+    """A forum in about so many shards of users and of threads, and its clusters; memory has vectors
+    of users only."""
     rng = np.random.default_rng(0)
     z = rng.integers(0, N_CLUSTERS, n_users)
     centres = 2.0 * rng.standard_normal((N_CLUSTERS, N_FEATURES))
@@ -50,18 +54,25 @@ def written(folder: Path, n_users: int, n_threads: int, n_shards: int) -> tuple[
             n = min(PIECE, n_threads - first)
             chosen = np.searchsorted(weights, rng.random(n * N_PARTICIPANTS) * weights[-1])
             starts = np.arange(0, n * N_PARTICIPANTS + 1, N_PARTICIPANTS)
-            participation = sparse.csr_array((np.ones(len(chosen)), chosen, starts), shape=(n, n_users))
+            participation = sparse.csr_array(
+                (np.ones(len(chosen)), chosen, starts), shape=(n, n_users)
+            )
             participation.sum_duplicates()
             yield dv.SharedOutcome(participation, participation @ latent + rng.standard_normal(n))
 
-    sizes = {"users_per_shard": -(-n_users // n_shards), "threads_per_shard": -(-n_threads // n_shards)}
+    sizes = {
+        "users_per_shard": -(-n_users // n_shards),
+        "threads_per_shard": -(-n_threads // n_shards),
+    }
     return dv.write_shards(folder, users(), threads(), **sizes), z
 
 
 def begun(shards: dv.Shards, z: np.ndarray, crew: Crew, key: str) -> ShardedMeanField:
     """q at its start, from the true clusters."""
     estimator = dv.DualViewMixture(engine="variational", behavior_prior=PRIOR)
-    model: Any = modelled_shards(estimator, ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache))).model
+    model: Any = modelled_shards(
+        estimator, ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache))
+    ).model
     return ShardedMeanField.begun(model, Given(z, N_CLUSTERS))
 
 
@@ -92,7 +103,9 @@ def workers(n_users: int, n_threads: int, n_steps: int) -> str:
         seconds: list[float] = []
         for n_workers in (1, 2):
             with Processes(n_workers, 1) as crew:
-                q: Any = begun(shards, z, crew, f"{n_workers} workers").step()  # shards are in memory, code is compiled
+                q: Any = begun(
+                    shards, z, crew, f"{n_workers} workers"
+                ).step()  # shards are in memory, code is compiled
                 began = time.perf_counter()
                 for _ in range(n_steps):
                     q = q.step()
@@ -103,13 +116,18 @@ def workers(n_users: int, n_threads: int, n_steps: int) -> str:
             counted.clear()
             q.step()
     size = sum(entry.n_bytes for entry in (*shards.users, *shards.threads)) / n_users
-    traffic = f"{counted.n_out / n_users:,.0f} bytes out and {counted.n_back / n_users:,.0f} back for each user"
+    traffic = (
+        f"{counted.n_out / n_users:,.0f} bytes out and {counted.n_back / n_users:,.0f} "
+        "back for each user"
+    )
     return "\n".join(
         [
             *rows,
             "",
-            f"{n_users:,} users, {n_threads:,} threads, {size:,.0f} bytes of shards for each user. A step has "
-            f"{counted.n_tasks} tasks for {len(shards.users)} + {len(shards.threads)} shards, {traffic}.",
+            f"{n_users:,} users, {n_threads:,} threads, {size:,.0f} bytes of shards for each "
+            "user. A step has "
+            f"{counted.n_tasks} tasks for {len(shards.users)} + {len(shards.threads)} shards, "
+            f"{traffic}.",
         ]
     )
 
@@ -121,16 +139,33 @@ def memory(n_users: int, n_threads: int, megabytes: int, seconds: int) -> str:
 
     with tempfile.TemporaryDirectory() as folder:
         limit = megabytes * 1_000_000
-        n_shards = -(-40 * n_threads * (12 * N_PARTICIPANTS + 16) // limit)  # a worker has several times a shard in memory
+        n_shards = -(
+            -40 * n_threads * (12 * N_PARTICIPANTS + 16) // limit
+        )  # a worker has several times a shard in memory
         shards, _ = written(Path(folder) / "forum", n_users, n_threads, n_shards)
         shards = dv.Shards(shards.folder, cache=limit // 8)
         size = sum(entry.n_bytes for entry in (*shards.users, *shards.threads))
-        options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": limit, "dashboard_address": None}
-        with distributed.LocalCluster(**options, local_directory=folder) as cluster, distributed.Client(cluster) as client:
-            settings: dict[str, Any] = {"n_clusters": N_CLUSTERS, "n_chains": 1, "n_draws": 2, "max_time": float(seconds)}
+        options: dict[str, Any] = {
+            "n_workers": 2,
+            "threads_per_worker": 1,
+            "memory_limit": limit,
+            "dashboard_address": None,
+        }
+        with (
+            distributed.LocalCluster(**options, local_directory=folder) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            settings: dict[str, Any] = {
+                "n_clusters": N_CLUSTERS,
+                "n_chains": 1,
+                "n_draws": 2,
+                "max_time": float(seconds),
+            }
             began = time.perf_counter()
             with joblib.parallel_config("dask"):
-                model = dv.DualViewMixture(engine="variational", behavior_prior=PRIOR, **settings).fit(shards)
+                model = dv.DualViewMixture(
+                    engine="variational", behavior_prior=PRIOR, **settings
+                ).fit(shards)
             wall = time.perf_counter() - began
             peaks = client.run(peak_gigabytes).values()
     facts = model.posterior_.approximation
@@ -145,7 +180,8 @@ def memory(n_users: int, n_threads: int, megabytes: int, seconds: int) -> str:
     ]
     cells += [str(facts.starts[0].n_steps), f"{peak_gigabytes():.2f}"]
     head = (
-        "| users | threads | GB of shards | GB workers may use | largest GB of a worker | wall s | steps | GB of this process |"
+        "| users | threads | GB of shards | GB workers may use | largest GB of a worker | "
+        "wall s | steps | GB of this process |"
     )
     return f"{head}\n|{'---|' * 8}\n| {' | '.join(cells)} |"
 

@@ -1,8 +1,10 @@
-"""Do chains from everybody in one cluster and from k-means reach the same posterior? ``python -m benchmarks.starts [repeats]``.
+"""Do chains from everybody in one cluster and from k-means reach the same posterior? ``python -m
+benchmarks.starts [repeats]``.
 
-Of each scenario of the paper, 50 users and 100 threads: two chains from each start, 5,000 iterations, the first 500 left out,
-with other seeds in each repeat; rank-normalized R̂ over the four chains. Then a forum of 500 users in ten clusters that overlap:
-clusters along a chain from a single cluster and one from forty at random, with splits and merges and without.
+Of each scenario of the paper, 50 users and 100 threads: two chains from each start, 5,000
+iterations, the first 500 left out, with other seeds in each repeat; rank-normalized R̂ over the
+four chains. Then a forum of 500 users in ten clusters that overlap: clusters along a chain from a
+single cluster and one from forty at random, with splits and merges and without.
 """
 
 import itertools
@@ -35,10 +37,17 @@ def r_hats(scenario: str, repeat: int) -> Any:
     chains: dict[str, list[np.ndarray]] = {}
     for number, start in enumerate(STARTS):
         model = dv.DualViewMixture(
-            alpha="paper", init=start, random_state=100 * repeat + number, n_warmup=500, n_draws=4500, n_chains=2
+            alpha="paper",
+            init=start,
+            random_state=100 * repeat + number,
+            n_warmup=500,
+            n_draws=4500,
+            n_chains=2,
         )
         post = model.fit(forum.features, behavior).posterior_
-        parts = {name: post[name].astype(float) for name in SCALARS} | {"mean latent": post["latent"].mean(axis=2)}
+        parts = {name: post[name].astype(float) for name in SCALARS} | {
+            "mean latent": post["latent"].mean(axis=2)
+        }
         for view in ("features", "behavior"):
             for part in BASE:
                 values = post[f"{view}.{part}"]
@@ -49,7 +58,8 @@ def r_hats(scenario: str, repeat: int) -> Any:
 
 
 def agreement(n_repeats: int) -> None:
-    """R̂ over the repeats: of the scalar that has the largest in each, and of the number of clusters."""
+    """R̂ over the repeats: of the scalar that has the largest in each, and of the number of
+    clusters."""
     print(f"R-hat of {n_repeats} repeats: median, largest, how many below 1.01")
     for scenario in mixing.SCENARIOS:
         found = [r_hats(scenario, repeat) for repeat in range(n_repeats)]
@@ -58,12 +68,19 @@ def agreement(n_repeats: int) -> None:
             ("number of clusters", [r["n_clusters"] for r in found]),
         ):
             below = np.count_nonzero(np.array(values) < 1.01)
-            print(f"  {scenario:13s} {name:20s} {np.median(values):.4f} {max(values):.4f} {below}", flush=True)
-        print(f"  {scenario:13s} slowest: {', '.join(sorted({r.idxmax() for r in found}))}", flush=True)
+            print(
+                f"  {scenario:13s} {name:20s} {np.median(values):.4f} {max(values):.4f} {below}",
+                flush=True,
+            )
+        print(
+            f"  {scenario:13s} slowest: {', '.join(sorted({r.idxmax() for r in found}))}",
+            flush=True,
+        )
 
 
 def journey(n_users: int = 500) -> None:
-    """From far away on a larger forum, with splits and merges and without; in blocks, where they can be left out."""
+    """From far away on a larger forum, with splits and merges and without; in blocks, where they
+    can be left out."""
     data = np.random.default_rng(0)
     z = data.integers(0, scale.N_CLUSTERS, n_users)
     centres = data.standard_normal((scale.N_CLUSTERS, scale.N_FEATURES))
@@ -71,9 +88,17 @@ def journey(n_users: int = 500) -> None:
     working = np.ascontiguousarray(Whitening.of_data(features).to_working(features))
     likelihood = scale.forum(n_users, 10 * n_users)[1].prepare(None)[1]
     model = Model(partition_prior(None), working, likelihood, n_users)
-    starts = {"one cluster": np.zeros(n_users, dtype=np.int64), "forty at random": data.integers(0, 40, n_users)}
-    print(f"\nClusters of at least five users after {', '.join(map(str, PLACES))} iterations: {n_users} users")
-    without = tuple(split_merge.run_without_moves if move is split_merge.run else move for move in steps.MOVES)
+    starts = {
+        "one cluster": np.zeros(n_users, dtype=np.int64),
+        "forty at random": data.integers(0, 40, n_users),
+    }
+    print(
+        f"\nClusters of at least five users after {', '.join(map(str, PLACES))} iterations: "
+        f"{n_users} users"
+    )
+    without = tuple(
+        split_merge.run_without_moves if move is split_merge.run else move for move in steps.MOVES
+    )
     for moves, (name, start) in itertools.product((steps.MOVES, without), starts.items()):
         rng, engine, seen = np.random.default_rng(1), GibbsEngine(), []
         with patch.object(assignment, "BLOCK", n_users - 1), patch.object(steps, "MOVES", moves):
@@ -83,7 +108,9 @@ def journey(n_users: int = 500) -> None:
                 if iteration in PLACES:
                     seen.append(str(np.count_nonzero(state.counts >= 5)))
         print(
-            f"  {'without' if moves is without else 'with':8s} splits and merges, from {name:16s} {', '.join(seen)}", flush=True
+            f"  {'without' if moves is without else 'with':8s} splits and merges, from "
+            f"{name:16s} {', '.join(seen)}",
+            flush=True,
         )
 
 

@@ -1,10 +1,11 @@
-"""What tables cost: sweeps with missing cells and categories against sweeps of complete numbers, in one run.
+"""What tables cost: sweeps with missing cells and categories against sweeps of complete numbers, in
+one run.
 
     python -m benchmarks.tables [users]
 
-Users of five clusters have sixteen columns. All sixteen complete and continuous; eight of them as categories of four levels and
-a tenth of all cells missing; and all sixteen rounded to a tenth of a standard deviation. CPU seconds of a sweep of each kind
-after compilation, which is not counted.
+Users of five clusters have sixteen columns. All sixteen complete and continuous; eight of them as
+categories of four levels and a tenth of all cells missing; and all sixteen rounded to a tenth of a
+standard deviation. CPU seconds of a sweep of each kind after compilation, which is not counted.
 """
 
 import sys
@@ -27,7 +28,9 @@ def table(n_users: int) -> tuple[pd.DataFrame, np.ndarray]:
     """Columns of continuous numbers, and the users' clusters."""
     rng = np.random.default_rng(0)
     z = rng.integers(N_CLUSTERS, size=n_users)
-    values = 2.0 * rng.standard_normal((N_CLUSTERS, N_COLUMNS))[z] + rng.standard_normal((n_users, N_COLUMNS))
+    values = 2.0 * rng.standard_normal((N_CLUSTERS, N_COLUMNS))[z] + rng.standard_normal(
+        (n_users, N_COLUMNS)
+    )
     return pd.DataFrame(values, columns=[f"x{j}" for j in range(N_COLUMNS)]), z
 
 
@@ -42,7 +45,11 @@ def mixed(users: pd.DataFrame) -> pd.DataFrame:
 def complete(users: pd.DataFrame) -> Model:
     """The model of complete numbers."""
     values = users.to_numpy()
-    return Model(ChineseRestaurant(), np.ascontiguousarray(Whitening.of_data(values).to_working(values)), n_users=len(users))
+    return Model(
+        ChineseRestaurant(),
+        np.ascontiguousarray(Whitening.of_data(values).to_working(values)),
+        n_users=len(users),
+    )
 
 
 def tabular(users: pd.DataFrame) -> Model:
@@ -53,7 +60,9 @@ def tabular(users: pd.DataFrame) -> Model:
     intervals = intervals_of(cells, codebook, units)
     working = np.ascontiguousarray(units.to_working(intervals.start))
     others = categories_of(cells, codebook)
-    return Model(ChineseRestaurant(), working, n_users=len(users), others=others, intervals=intervals)
+    return Model(
+        ChineseRestaurant(), working, n_users=len(users), others=others, intervals=intervals
+    )
 
 
 def seconds(model: Model, z: np.ndarray) -> float:

@@ -1,8 +1,10 @@
-"""Many features and few users: ``python -m benchmarks.wide [--seeds 3] [--draws 200]`` prints a table in Markdown.
+"""Many features and few users: ``python -m benchmarks.wide [--seeds 3] [--draws 200]`` prints a
+table in Markdown.
 
-60 users in three clusters of 20. In each feature the clusters' means are −1.5, 0 and 1.5 standard deviations, in random order.
-Adjusted Rand index of the partition estimate and its number of clusters, with the units of the features by their covariance, by
-a covariance shrunk towards its diagonal, and by their variances alone.
+60 users in three clusters of 20. In each feature the clusters' means are −1.5, 0 and 1.5 standard
+deviations, in random order. Adjusted Rand index of the partition estimate and its number of
+clusters, with the units of the features by their covariance, by a covariance shrunk towards its
+diagonal, and by their variances alone.
 """
 
 import argparse
@@ -27,13 +29,25 @@ def wide(seed: int, n_dims: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=3, help="data sets of each size")
-    parser.add_argument("--draws", type=int, default=200, help="draws of the chain of a fit, after as many to warm up")
-    parser.add_argument("--dimensions", type=int, nargs="+", default=DIMENSIONS, help="numbers of features")
+    parser.add_argument(
+        "--draws",
+        type=int,
+        default=200,
+        help="draws of the chain of a fit, after as many to warm up",
+    )
+    parser.add_argument(
+        "--dimensions", type=int, nargs="+", default=DIMENSIONS, help="numbers of features"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # there are warnings of just this, and of short chains
-    print(f"| features | {' | '.join(f'{prior}: ARI, clusters' for prior in ('default', *PRIORS[1:]))} |")
+    print(
+        "| features | "
+        f"{' | '.join(f'{prior}: ARI, clusters' for prior in ('default', *PRIORS[1:]))} |"
+    )
     print(f"|---:|{'---:|' * len(PRIORS)}")
     for n_dims in arguments.dimensions:
         cells = []
@@ -42,7 +56,11 @@ def main() -> None:
             for seed in range(arguments.seeds):
                 features, labels = wide(seed, n_dims)
                 model = dv.DualViewMixture(
-                    feature_prior=prior, n_warmup=arguments.draws, n_draws=arguments.draws, n_chains=1, random_state=seed
+                    feature_prior=prior,
+                    n_warmup=arguments.draws,
+                    n_draws=arguments.draws,
+                    n_chains=1,
+                    random_state=seed,
                 ).fit(features)
                 rand.append(adjusted_rand_score(labels, model.labels_))
                 found.append(model.n_clusters_)

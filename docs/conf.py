@@ -25,7 +25,13 @@ extensions = [
     "command_line",
     "live_report",
 ]
-exclude_patterns = ["_build", "link/*.md", "tutorial/index.rst", "**/sg_execution_times.rst", "sg_execution_times.rst"]
+exclude_patterns = [
+    "_build",
+    "link/*.md",
+    "tutorial/index.rst",
+    "**/sg_execution_times.rst",
+    "sg_execution_times.rst",
+]
 templates_path = ["_templates"]
 nitpicky = False
 smartquotes_action = "qe"  # not dashes: --option stays as it is
@@ -39,7 +45,8 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-# Examples run again when their source changes; what they made stays in docs/gallery, which Git does not see.
+# Examples run again when their source changes; what they made stays in docs/gallery, which Git does
+# not see.
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples/tutorial", "../examples/gallery"],
     "gallery_dirs": ["tutorial", "gallery"],
@@ -51,7 +58,9 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "capture_repr": ("_repr_html_",),
 }
-warnings.simplefilter("ignore", ConvergenceWarning)  # examples print the verdict, which says the same
+warnings.simplefilter(
+    "ignore", ConvergenceWarning
+)  # examples print the verdict, which says the same
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dualview"

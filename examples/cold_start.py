@@ -1,13 +1,16 @@
-"""Cold start: how well is a user's coefficient predicted after 0, 1, 2, … threads, with features and without?
+"""Cold start: how well is a user's coefficient predicted after 0, 1, 2, … threads, with features
+and without?
 
-A simulated forum, the agreement scenario. Two models are fitted to threads among its known users: dual-DP (features and
-threads, number of clusters inferred) and single (only threads, all users in one cluster). Then new users join, who are in no
-training thread. Each takes part in threads with known users, and after every few threads both models predict the new user's
-latent coefficient without a new fit. The truth is known, so the error is known, too.
+A simulated forum, the agreement scenario. Two models are fitted to threads among its known users:
+dual-DP (features and threads, number of clusters inferred) and single (only threads, all users in
+one cluster). Then new users join, who are in no training thread. Each takes part in threads with
+known users, and after every few threads both models predict the new user's latent coefficient
+without a new fit. The truth is known, so the error is known, too.
 
     python examples/cold_start.py --out cold-start
 
-writes cold_start.csv and cold_start.png to the folder and prints the table. It needs matplotlib (the extra ``plots``).
+writes cold_start.csv and cold_start.png to the folder and prints the table. It needs matplotlib
+(the extra ``plots``).
 
 Shapes: F forums, J new users in each, N numbers of observed threads.
 """
@@ -31,7 +34,8 @@ from dualview.errors import ConvergenceWarning, DataWarning
 
 Array = NDArray[np.float64]
 
-# Of the scenario: probability of taking part, noise of a thread, spread of coefficients inside a cluster.
+# Of the scenario: probability of taking part, noise of a thread, spread of coefficients inside a
+# cluster.
 PARTICIPATION_RATE, NOISE_VARIANCE, LATENT_SD = 0.5, 5.0, 5.0
 MODELS = ("dual-DP", "single")
 LEVELS = (0.8, 0.95)
@@ -56,7 +60,8 @@ QUICK = Plan(2, 15, 5, 30, (0, 2, 20), n_warmup=50, n_kept=100)
 
 @dataclass(frozen=True)
 class Case:
-    """A forum cut in two: what the fit sees, and new users with threads in the order in which they happen."""
+    """A forum cut in two: what the fit sees, and new users with threads in the order in which they
+    happen."""
 
     features: Array  # (n_known, 2)
     training: dv.SharedOutcome
@@ -78,8 +83,11 @@ class Result:
 
 
 def draw_case(plan: Plan, seed: int) -> Case:
-    """Users from the scenario; training threads of known users; threads of known users and one new user each."""
-    forum = dv.datasets.agreement(plan.n_known + plan.n_new, 1, latent_sd=LATENT_SD, noise_variance=NOISE_VARIANCE, seed=seed)
+    """Users from the scenario; training threads of known users; threads of known users and one new
+    user each."""
+    forum = dv.datasets.agreement(
+        plan.n_known + plan.n_new, 1, latent_sd=LATENT_SD, noise_variance=NOISE_VARIANCE, seed=seed
+    )
     rng = np.random.default_rng([seed, 1])
     most = max(plan.n_observed)
     newcomer = np.repeat(np.arange(plan.n_new), most)
@@ -96,15 +104,19 @@ def draw_case(plan: Plan, seed: int) -> Case:
     )
 
 
-def draw_outcomes(rng: np.random.Generator, takes_part: NDArray[np.bool_], latent: Array) -> dv.SharedOutcome:
-    """Threads of these participants by the scenario's distribution: shares that sum to one, normal noise."""
+def draw_outcomes(
+    rng: np.random.Generator, takes_part: NDArray[np.bool_], latent: Array
+) -> dv.SharedOutcome:
+    """Threads of these participants by the scenario's distribution: shares that sum to one, normal
+    noise."""
     participation = takes_part / np.maximum(takes_part.sum(axis=1, keepdims=True), 1)
     noise = np.sqrt(NOISE_VARIANCE) * rng.standard_normal(len(participation))
     return dv.SharedOutcome(participation, participation @ latent + noise)
 
 
 def first_threads(case: Case, n: int) -> dv.SharedOutcome:
-    """The first n threads of every new user. For n = 0 a thread that nobody is in, which says nothing of anybody."""
+    """The first n threads of every new user. For n = 0 a thread that nobody is in, which says
+    nothing of anybody."""
     if n == 0:
         return dv.SharedOutcome(np.zeros((1, len(case.new_threads))), [0.0])
     return case.new_threads.take(case.position < n)
@@ -114,7 +126,13 @@ def evaluate(name: str, plan: Plan, case: Case, seed: int) -> Result:
     """Fit one model to the known users and predict the new ones after each number of threads."""
     dual = name == "dual-DP"
     thin = 2 if dual else 1  # a draw with clusters costs more to predict from
-    schedule = {"n_warmup": plan.n_warmup, "n_draws": plan.n_kept // thin, "thin": thin, "n_chains": 2, "n_jobs": 2}
+    schedule = {
+        "n_warmup": plan.n_warmup,
+        "n_draws": plan.n_kept // thin,
+        "thin": thin,
+        "n_chains": 2,
+        "n_jobs": 2,
+    }
     model = dv.DualViewMixture(None if dual else 1, random_state=seed, **schedule)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # counted and printed instead
@@ -123,7 +141,9 @@ def evaluate(name: str, plan: Plan, case: Case, seed: int) -> Result:
     for n in plan.n_observed:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", DataWarning)
-            predicted = model.predict_latent(case.new_features if dual else None, first_threads(case, n))
+            predicted = model.predict_latent(
+                case.new_features if dual else None, first_threads(case, n)
+            )
             errors.append(predicted.mean - case.new_latent)
             levels.append(predicted.cdf(case.new_latent))
         n_warnings += any(issubclass(warning.category, DataWarning) for warning in caught)
@@ -133,7 +153,8 @@ def evaluate(name: str, plan: Plan, case: Case, seed: int) -> Result:
 
 
 def mean_with_error(values: Array) -> tuple[float, float]:
-    """Mean over users (F, J) and its standard error. Users of a forum share a fit, so forums are the independent units."""
+    """Mean over users (F, J) and its standard error. Users of a forum share a fit, so forums are
+    the independent units."""
     by_forum = values.mean(axis=1)
     return float(by_forum.mean()), float(by_forum.std(ddof=1) / np.sqrt(len(by_forum)))
 
@@ -146,7 +167,8 @@ def rmse_with_error(errors: Array) -> tuple[float, float]:
 
 
 def inside(levels: Array, probability: float) -> Array:
-    """1 where the truth lies in the central interval, else 0: where its level is between the tails."""
+    """1 where the truth lies in the central interval, else 0: where its level is between the
+    tails."""
     return (np.abs(levels - 0.5) < 0.5 * probability).astype(float)
 
 
@@ -171,7 +193,12 @@ def as_csv(rows: list[dict[str, str | int | float]]) -> str:
     writer = csv.DictWriter(text, rows[0], lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()})
+        writer.writerow(
+            {
+                name: f"{value:.6g}" if isinstance(value, float) else value
+                for name, value in row.items()
+            }
+        )
     return text.getvalue()
 
 
@@ -183,52 +210,82 @@ def as_text(plan: Plan, rows: list[dict[str, str | int | float]]) -> str:
         "threads" + "".join(f" | {MODELS[0]:^14} {MODELS[1]:^14}" for _ in range(1 + len(heads))),
     ]
     for n in plan.n_observed:
-        pair = [next(row for row in rows if row["threads"] == n and row["model"] == name) for name in MODELS]
+        pair = [
+            next(row for row in rows if row["threads"] == n and row["model"] == name)
+            for name in MODELS
+        ]
         cells = " ".join(f"{row['rmse']:6.1f} ± {row['rmse_se']:4.1f} " for row in pair)
         for level in LEVELS:
             column = f"coverage_{100 * level:g}"
-            cells += " | " + " ".join(f"{row[column]:6.2f} ± {row[f'{column}_se']:.2f} " for row in pair)
+            cells += " | " + " ".join(
+                f"{row[column]:6.2f} ± {row[f'{column}_se']:.2f} " for row in pair
+            )
         lines.append(f"{n:7d} | {cells}")
     return "\n".join(line.rstrip() for line in lines)
 
 
 def draw(plan: Plan, rows: list[dict[str, str | int | float]]) -> Figure:
-    """Left: error against threads. Right: coverage of the intervals. Models differ in shade, dash and marker."""
+    """Left: error against threads. Right: coverage of the intervals. Models differ in shade, dash
+    and marker."""
     figure = Figure(figsize=(9.5, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     _curves(left, rows, "rmse")
-    left.axhline(LATENT_SD, color="0.4", linestyle=":", label="spread of coefficients inside a cluster")
+    left.axhline(
+        LATENT_SD, color="0.4", linestyle=":", label="spread of coefficients inside a cluster"
+    )
     left.set(ylabel="RMSE (in units of the outcome)", title="Error of the predicted coefficient")
     left.set_ylim(bottom=0)
     for level, face in zip(LEVELS, ("white", None), strict=True):
         _curves(right, rows, f"coverage_{100 * level:g}", face)
         right.axhline(level, color="0.4", linestyle=":")
-        right.annotate(f"{100 * level:g} %", (1.01, level), xycoords=("axes fraction", "data"), va="center")
-    right.set(ylabel="share of new users", title="True value in the 80 % (hollow), 95 % (filled) interval")
+        right.annotate(
+            f"{100 * level:g} %", (1.01, level), xycoords=("axes fraction", "data"), va="center"
+        )
+    right.set(
+        ylabel="share of new users", title="True value in the 80 % (hollow), 95 % (filled) interval"
+    )
     right.set_ylim(min(0.55, right.get_ylim()[0]), 1.03)
     for ax in (left, right):
         ax.title.set_fontsize("medium")
-        ax.set(xlabel="observed threads per new user (number)", xticks=range(0, max(plan.n_observed) + 1, 5))
+        ax.set(
+            xlabel="observed threads per new user (number)",
+            xticks=range(0, max(plan.n_observed) + 1, 5),
+        )
     left.legend(frameon=False, fontsize="small")
     return figure
 
 
-def _curves(ax: Axes, rows: list[dict[str, str | int | float]], column: str, face: str | None = None) -> None:
+def _curves(
+    ax: Axes, rows: list[dict[str, str | int | float]], column: str, face: str | None = None
+) -> None:
     """A line per model with standard errors, set apart a little so that bars do not hide bars."""
     styles = {
-        "dual-DP": {"color": "#0072B2", "marker": "o", "linestyle": "-", "label": "dual-DP: features and threads"},
-        "single": {"color": "#E69F00", "marker": "s", "linestyle": "--", "label": "single: threads alone"},
+        "dual-DP": {
+            "color": "#0072B2",
+            "marker": "o",
+            "linestyle": "-",
+            "label": "dual-DP: features and threads",
+        },
+        "single": {
+            "color": "#E69F00",
+            "marker": "s",
+            "linestyle": "--",
+            "label": "single: threads alone",
+        },
     }
     for shift, name in zip((-0.12, 0.12), MODELS, strict=True):
         own = [row for row in rows if row["model"] == name]
         x = np.array([row["threads"] for row in own], dtype=float) + shift
         y, error = ([float(row[key]) for row in own] for key in (column, f"{column}_se"))
         edges = {"capsize": 3, "markeredgecolor": "0.15", "ecolor": "0.15", "elinewidth": 1}
-        ax.errorbar(x, y, error, markerfacecolor=face or styles[name]["color"], **edges, **styles[name])
+        ax.errorbar(
+            x, y, error, markerfacecolor=face or styles[name]["color"], **edges, **styles[name]
+        )
 
 
 def conduct(plan: Plan, seed: int) -> dict[str, list[Result]]:
-    """Both models on every forum, and then on the first one again with fresh chains: F + 1 results of each.
+    """Both models on every forum, and then on the first one again with fresh chains: F + 1 results
+    of each.
 
     The seeds of forums and chains come from one.
     """
@@ -245,29 +302,42 @@ def conduct(plan: Plan, seed: int) -> dict[str, list[Result]]:
 
 def remarks(plan: Plan, results: dict[str, list[Result]]) -> str:
     """What to know about the runs before believing the table."""
-    lines = [f"{plan.n_forums} forums of {plan.n_known} known and {plan.n_new} new users, {plan.n_training} training threads."]
+    lines = [
+        f"{plan.n_forums} forums of {plan.n_known} known and {plan.n_new} new users, "
+        f"{plan.n_training} training threads."
+    ]
     for name, (*forums, again) in results.items():
         converged = sum(forum.converged for forum in forums)
         n_warnings = sum(forum.n_warnings for forum in forums)
         moved = np.sqrt(np.mean((again.errors - forums[0].errors) ** 2))
         total = len(forums) * len(plan.n_observed)
         lines.append(
-            f"{name}: {converged} of {len(forums)} fits converged; {n_warnings} of {total} predictions warned of few draws; "
+            f"{name}: {converged} of {len(forums)} fits converged; {n_warnings} of {total} "
+            "predictions warned of few draws; "
             f"fresh chains moved predictions by {moved:.1f} (rms)."
         )
     spreads = [forum.spread for forum in results["dual-DP"][:-1]]
     lines.append(
-        f"dual-DP: spread of coefficients inside a typical cluster {np.median(spreads):.1f} (median of the forums, "
+        f"dual-DP: spread of coefficients inside a typical cluster {np.median(spreads):.1f} "
+        "(median of the forums, "
         f"{min(spreads):.1f} to {max(spreads):.1f}); truth {LATENT_SD:g}."
     )
     return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Error of new users' coefficients against the number of observed threads.")
-    parser.add_argument("--out", type=Path, default=Path("cold-start"), help="folder for table and picture")
+    parser = argparse.ArgumentParser(
+        description="Error of new users' coefficients against the number of observed threads."
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("cold-start"), help="folder for table and picture"
+    )
     parser.add_argument("--seed", type=int, default=0, help="same seed, same numbers")
-    parser.add_argument("--quick", action="store_true", help="a tiny run to see that it works; its numbers mean nothing")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a tiny run to see that it works; its numbers mean nothing",
+    )
     options = parser.parse_args(arguments)
     plan = QUICK if options.quick else FULL
     began = time.perf_counter()

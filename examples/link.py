@@ -1,12 +1,14 @@
 """What covariates, clusters and the link explain, in one picture, with a known truth.
 
-A simulated forum: three kinds of users, and inside every kind behavior rises with a feature. Threads of one section become
-longer whoever takes part. Two models are fitted to the same threads, without a link and with one. Above: each user's
-behavior against the feature, true and estimated. Below: the share of the variance of the outcomes that each part explains.
+A simulated forum: three kinds of users, and inside every kind behavior rises with a feature.
+Threads of one section become longer whoever takes part. Two models are fitted to the same threads,
+without a link and with one. Above: each user's behavior against the feature, true and estimated.
+Below: the share of the variance of the outcomes that each part explains.
 
     python examples/link.py --out link
 
-writes link.png and link.csv to the folder and prints the table. It needs matplotlib (the extra ``plots``).
+writes link.png and link.csv to the folder and prints the table. It needs matplotlib (the extra
+``plots``).
 
 Shapes: U users, T threads, S draws; f (S, U), z (S, U), slopes (S, D).
 """
@@ -74,7 +76,9 @@ def draw_forum(plan: Plan, seed: int) -> Truth:
     def threads(n: int) -> dv.SharedOutcome:
         took_part = (rng.random((n, plan.n_users)) < 6 / plan.n_users).astype(float)
         section = rng.integers(0, 2, (n, 1)).astype(float)
-        outcome = 20.0 + SECTION * section[:, 0] + took_part @ latent + NOISE_SD * rng.standard_normal(n)
+        outcome = (
+            20.0 + SECTION * section[:, 0] + took_part @ latent + NOISE_SD * rng.standard_normal(n)
+        )
         return dv.SharedOutcome(took_part, outcome, section, intercept=True)
 
     return Truth(features, z, latent, threads(plan.n_threads), threads(1000))
@@ -96,7 +100,12 @@ class Found:
 
 def fit(truth: Truth, plan: Plan, link: str | None, seed: int) -> Found:
     model = dv.DualViewMixture(
-        alpha="paper", n_warmup=plan.n_warmup, n_draws=plan.n_draws, link=link, n_jobs=1, random_state=seed
+        alpha="paper",
+        n_warmup=plan.n_warmup,
+        n_draws=plan.n_draws,
+        link=link,
+        n_jobs=1,
+        random_state=seed,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # R-hat is printed instead
@@ -118,14 +127,17 @@ def fit(truth: Truth, plan: Plan, link: str | None, seed: int) -> Found:
 def shares(found: Found, truth: Truth) -> dict[str, float]:
     """Share of the variance of the training outcomes that goes with each part, mean over draws.
 
-    A user's behavior is the mean of the user's cluster, plus what the slopes add to it inside the cluster, plus the rest, the
-    user's own. A part's share is its covariance with the outcome over the outcome's variance, so that they sum to one.
+    A user's behavior is the mean of the user's cluster, plus what the slopes add to it inside the
+    cluster, plus the rest, the user's own. A part's share is its covariance with the outcome over
+    the outcome's variance, so that they sum to one.
     """
     assert truth.training.outcome is not None
     outcome, x = np.asarray(truth.training.outcome), np.asarray(truth.training.participation)
     section = np.asarray(truth.training.covariates)[:, 0]
     total = dict.fromkeys(PARTS, 0.0)
-    for z, latent, slopes, effect in zip(found.z, found.latent, found.slopes, found.section, strict=True):
+    for z, latent, slopes, effect in zip(
+        found.z, found.latent, found.slopes, found.section, strict=True
+    ):
         member = np.eye(z.max() + 1)[z]
         weights = member / np.maximum(member.sum(axis=0), 1.0)
         inside = truth.features - member @ (weights.T @ truth.features)
@@ -149,39 +161,75 @@ def picture(truth: Truth, results: Sequence[Found], taken: Sequence[dict[str, fl
 
 
 def _users(ax: Axes, found: Found, truth: Truth) -> None:
-    """Means of draws, bars of one standard deviation, and in each cluster a line with the slope there."""
+    """Means of draws, bars of one standard deviation, and in each cluster a line with the slope
+    there."""
     mean, sd = found.latent.mean(axis=0), found.latent.std(axis=0)
     order = _by_overlap(found.labels, truth.z)
     for place, k in enumerate(order):
         users = found.labels == k
         look = cluster_style(place, len(truth.z))
         x, y = truth.features[users, 0], mean[users]
-        ax.errorbar(x, y, yerr=sd[users] if len(found.z) > 1 else None, linestyle="none", color=look["color"], alpha=0.35, lw=1)
+        ax.errorbar(
+            x,
+            y,
+            yerr=sd[users] if len(found.z) > 1 else None,
+            linestyle="none",
+            color=look["color"],
+            alpha=0.35,
+            lw=1,
+        )
         ax.scatter(x, y, **look)
         ends = np.array([x.min() - 0.3, x.max() + 0.3])
-        ax.plot(ends, y.mean() + (ends - x.mean()) * found.slopes[:, 0].mean(), color=look["color"], lw=2.2, zorder=2)
+        ax.plot(
+            ends,
+            y.mean() + (ends - x.mean()) * found.slopes[:, 0].mean(),
+            color=look["color"],
+            lw=2.2,
+            zorder=2,
+        )
     ax.set_title(found.title, loc="left", fontweight="bold")
-    words = f"{len(order)} clusters" + (f"\ntest NLL {found.nll:.2f}" if np.isfinite(found.nll) else "")
+    words = f"{len(order)} clusters" + (
+        f"\ntest NLL {found.nll:.2f}" if np.isfinite(found.nll) else ""
+    )
     ax.text(0.98, 0.03, words, transform=ax.transAxes, ha="right", va="bottom", color="0.3")
     ax.set_xlabel("feature 1")
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def _by_overlap(labels: NDArray[np.int64], truth: NDArray[np.int64]) -> list[int]:
-    """Clusters in the order of the true cluster most of their users are from, so that colors agree."""
+    """Clusters in the order of the true cluster most of their users are from, so that colors
+    agree."""
     names = np.unique(labels)
-    return sorted(map(int, names), key=lambda k: (int(np.bincount(truth[labels == k]).argmax()), -int((labels == k).sum())))
+    return sorted(
+        map(int, names),
+        key=lambda k: (int(np.bincount(truth[labels == k]).argmax()), -int((labels == k).sum())),
+    )
 
 
 def _bars(ax: Axes, results: Sequence[Found], taken: Sequence[dict[str, float]]) -> None:
     for row, parts in enumerate(taken):
         left = 0.0
         for name, colour in zip(PARTS, LOOKS, strict=True):
-            ax.barh(row, parts[name], left=left, color=colour, edgecolor="white", height=0.62, label=name if row == 0 else None)
+            ax.barh(
+                row,
+                parts[name],
+                left=left,
+                color=colour,
+                edgecolor="white",
+                height=0.62,
+                label=name if row == 0 else None,
+            )
             if parts[name] > 0.035:
                 dark = name in ("covariates", "clusters")
                 words = f"{100 * parts[name]:.0f} %"
-                ax.text(left + parts[name] / 2, row, words, ha="center", va="center", color="white" if dark else "0.15")
+                ax.text(
+                    left + parts[name] / 2,
+                    row,
+                    words,
+                    ha="center",
+                    va="center",
+                    color="white" if dark else "0.15",
+                )
             left += parts[name]
     ax.set_yticks(range(len(results)), [found.title for found in results])
     ax.invert_yaxis()
@@ -206,13 +254,21 @@ def as_csv(results: Sequence[Found], taken: Sequence[dict[str, float]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="What covariates, clusters and the link take up.")
-    parser.add_argument("--out", type=Path, default=Path("link"), help="folder for table and picture")
+    parser.add_argument(
+        "--out", type=Path, default=Path("link"), help="folder for table and picture"
+    )
     parser.add_argument("--seed", type=int, default=0, help="same seed, same numbers")
-    parser.add_argument("--quick", action="store_true", help="a tiny run to see that it works; its numbers mean nothing")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a tiny run to see that it works; its numbers mean nothing",
+    )
     options = parser.parse_args(arguments)
     plan = QUICK if options.quick else FULL
     truth = draw_forum(plan, options.seed)
-    known = Found("Truth", truth.z[None], truth.latent[None], SLOPES[None], np.array([SECTION]), truth.z)
+    known = Found(
+        "Truth", truth.z[None], truth.latent[None], SLOPES[None], np.array([SECTION]), truth.z
+    )
     results = [known, *(fit(truth, plan, link, options.seed) for link in (None, "linear"))]
     taken = [shares(found, truth) for found in results]
     options.out.mkdir(parents=True, exist_ok=True)

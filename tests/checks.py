@@ -1,12 +1,15 @@
-"""What correct means: the joint test of a sampler, mutants of compiled functions, tolerances from the run's own error.
+"""What correct means: the joint test of a sampler, mutants of compiled functions, tolerances from
+the run's own error.
 
-The joint test follows Geweke (2004) with one change that removes the guesswork about autocorrelation: many independent chains
-each start from a draw of the prior and its data, and alternate a sampler's step with a redraw of the data. If the step is right
-every state of every chain is a draw from the joint prior, so the chain averages of a statistic are independent numbers whose
-expectation is the prior's. Their spread gives the standard error.
+The joint test follows Geweke (2004) with one change that removes the guesswork about
+autocorrelation: many independent chains each start from a draw of the prior and its data, and
+alternate a sampler's step with a redraw of the data. If the step is right every state of every
+chain is a draw from the joint prior, so the chain averages of a statistic are independent numbers
+whose expectation is the prior's. Their spread gives the standard error.
 
-The priors now and then reach matrices that are singular in rounding: components whose variances differ by a factor of 1e32. A
-chain that meets one ends in an error and is begun anew; up to 2 % of the chains may.
+The priors now and then reach matrices that are singular in rounding: components whose variances
+differ by a factor of 1e32. A chain that meets one ends in an error and is begun anew; up to 2 % of
+the chains may.
 """
 
 import inspect
@@ -48,20 +51,25 @@ class LostChainsError(AssertionError):
 
 
 def rebind(kernel: Any, **replacements: Any) -> Any:
-    """The compiled function with some of the global names it uses standing for something else; not cached on disk."""
+    """The compiled function with some of the global names it uses standing for something else; not
+    cached on disk."""
     source = kernel.py_func
     missing = set(replacements) - set(source.__code__.co_names)
     assert not missing, f"{source.__name__} does not use {missing}"
     scope = {**source.__globals__, **replacements}
     return numba.njit(**_OPTIONS)(
-        types.FunctionType(source.__code__, scope, source.__name__, source.__defaults__, source.__closure__)
+        types.FunctionType(
+            source.__code__, scope, source.__name__, source.__defaults__, source.__closure__
+        )
     )
 
 
 def mutate(kernel: Any, old: str, new: str) -> Any:
     """The compiled function with a piece of its source replaced; not cached on disk."""
     source = inspect.getsource(kernel.py_func)
-    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {kernel.py_func.__name__}"
+    assert source.count(old) == 1, (
+        f"{old!r} stands {source.count(old)} times in {kernel.py_func.__name__}"
+    )
     scope = dict(kernel.py_func.__globals__)
     exec(source[source.index("def ") :].replace(old, new), scope)
     return numba.njit(**_OPTIONS)(scope[kernel.py_func.__name__])
@@ -76,20 +84,24 @@ def changed(kernel: Any, old: str, new: str) -> Change:
 
 
 def changed_inside(kernel: Any, **pieces: Any) -> Change:
-    """A change for ``install``: the compiled function with some of the functions that it calls standing for others."""
+    """A change for ``install``: the compiled function with some of the functions that it calls
+    standing for others."""
     return kernel, rebind(kernel, **pieces)
 
 
 def by_blocks(monkeypatch: pytest.MonkeyPatch, n_users: int = 2) -> None:
-    """Run a step move by move, with n_users users at a time, as is done with very many, and go through their threads."""
+    """Run a step move by move, with n_users users at a time, as is done with very many, and go
+    through their threads."""
     monkeypatch.setattr(assignment, "BLOCK", n_users)
     monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 0)
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *changes: Change) -> None:
-    """Compiled functions stand for others in all moves of a step that runs by blocks, however deep they are in it.
+    """Compiled functions stand for others in all moves of a step that runs by blocks, however deep
+    they are in it.
 
-    Every function on the way is compiled anew and not cached. Compiled code outside such a step has the functions that it had.
+    Every function on the way is compiled anew and not cached. Compiled code outside such a step has
+    the functions that it had.
     """
     substitute = _Substitution(changes)
     moves = tuple(move if move in engine._BY_BLOCKS else substitute(move) for move in steps.MOVES)
@@ -100,7 +112,8 @@ def install(monkeypatch: pytest.MonkeyPatch, *changes: Change) -> None:
 
 
 def substituted(kernel: Any, *changes: Change) -> Any:
-    """One compiled function with others standing for those it uses, however deep; not cached on disk."""
+    """One compiled function with others standing for those it uses, however deep; not cached on
+    disk."""
     substitute = _Substitution(changes)
     result = substitute(kernel)
     substitute.check()
@@ -108,14 +121,17 @@ def substituted(kernel: Any, *changes: Change) -> Any:
 
 
 class _Substitution:
-    """What a compiled function, a verb or a module of these becomes when some functions stand for others."""
+    """What a compiled function, a verb or a module of these becomes when some functions stand for
+    others."""
 
     _versions = itertools.count()
 
     def __init__(self, changes: tuple[Change, ...]) -> None:
         self._wanted = {id(old): new for old, new in changes}
         self._names = {id(old): old.__name__ for old, _ in changes}
-        self._kept: dict[int, tuple[Any, Any]] = {}  # with what they were made of, so that no id is used twice
+        self._kept: dict[
+            int, tuple[Any, Any]
+        ] = {}  # with what they were made of, so that no id is used twice
 
     def check(self) -> None:
         """Every function that is to be replaced must have been met."""
@@ -125,7 +141,10 @@ class _Substitution:
     def __call__(self, thing: Any) -> Any:
         if id(thing) not in self._kept:
             self._kept[id(thing)] = thing, thing
-            self._kept[id(thing)] = thing, self._wanted[id(thing)] if id(thing) in self._wanted else self._made(thing)
+            self._kept[id(thing)] = (
+                thing,
+                self._wanted[id(thing)] if id(thing) in self._wanted else self._made(thing),
+            )
         return self._kept[id(thing)][1]
 
     def _made(self, thing: Any) -> Any:
@@ -135,13 +154,19 @@ class _Substitution:
         if isinstance(thing, Dispatcher):
             new = self.replacements(_globals_of(thing.py_func))
             return rebind(thing, **new) if new else thing
-        if isinstance(thing, types.FunctionType) and thing.__module__ == dispatch.__name__ and thing.__closure__:
+        if (
+            isinstance(thing, types.FunctionType)
+            and thing.__module__ == dispatch.__name__
+            and thing.__closure__
+        ):
             return self._verb(thing)
         return thing
 
     def replacements(self, names: Mapping[str, Any]) -> dict[str, Any]:
         """What changes among some names."""
-        return {name: new for name, value in list(names.items()) if (new := self(value)) is not value}
+        return {
+            name: new for name, value in list(names.items()) if (new := self(value)) is not value
+        }
 
     def _verb(self, call: Any) -> Any:
         """A verb, or what ``each``, ``total``, ``in_turn`` and ``selected`` have made."""
@@ -162,7 +187,10 @@ class _Substitution:
 
         stub.__name__ = f"{name}_{next(self._versions)}"
         stub.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [inspect.Parameter(parameter, inspect.Parameter.POSITIONAL_OR_KEYWORD) for parameter in call.parameters]
+            [
+                inspect.Parameter(parameter, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                for parameter in call.parameters
+            ]
         )
         for kind, function in functions.items():
             dispatch.register(kind, **{stub.__name__: self(function)})
@@ -171,7 +199,11 @@ class _Substitution:
 
 def _globals_of(function: Any) -> dict[str, Any]:
     """The globals that a function uses, by name."""
-    return {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
+    return {
+        name: function.__globals__[name]
+        for name in function.__code__.co_names
+        if name in function.__globals__
+    }
 
 
 class _View(types.ModuleType):
@@ -189,10 +221,16 @@ class _View(types.ModuleType):
 def misfit(factor: NDArray[np.float64], base_covariance: NDArray[np.float64]) -> float:
     """ln|S W_0| − tr(S W_0) + D, by the kernel."""
     n = len(factor)
-    return float(densities.misfit(factor, base_covariance, cholesky(base_covariance), np.empty((n, n)), np.empty(n)))
+    return float(
+        densities.misfit(
+            factor, base_covariance, cholesky(base_covariance), np.empty((n, n)), np.empty(n)
+        )
+    )
 
 
-def _blocks(model: Model, state: State) -> list[tuple[str, Any, NDArray[np.float64], NDArray[np.int64]]]:
+def _blocks(
+    model: Model, state: State
+) -> list[tuple[str, Any, NDArray[np.float64], NDArray[np.int64]]]:
     """Name, state, vectors and labels of every view, and of every block of one that has several."""
     found: list[Any] = []
     for name, vectors in model.vectors(state).items():
@@ -212,7 +250,10 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
     result: dict[str, float] = {}
     for name, view, vectors, labels in _blocks(model, state):
         if isinstance(view, SharedVectorState):
-            result |= {f"{name}.{part}": float(value) for part, value in shared_statistics(view, vectors).items()}
+            result |= {
+                f"{name}.{part}": float(value)
+                for part, value in shared_statistics(view, vectors).items()
+            }
             continue
         if not isinstance(view, GaussianState):  # a kind from outside has statistics of its own
             continue
@@ -231,9 +272,13 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
             "base_covariance_det": np.linalg.slogdet(base.covariance)[1],
             "means": np.arctan(means).mean(),
             "means_spread": np.log(np.abs(from_base)).mean(),
-            "means_fit": np.log(np.einsum("ki,ij,kj->k", from_base, base.precision, from_base)).mean(),
+            "means_fit": np.log(
+                np.einsum("ki,ij,kj->k", from_base, base.precision, from_base)
+            ).mean(),
             "precisions_det": log_det.mean(),
-            "precisions_fit": np.log([-misfit(factor, base.covariance) for factor in factors]).mean(),
+            "precisions_fit": np.log(
+                [-misfit(factor, base.covariance) for factor in factors]
+            ).mean(),
             "vectors": np.arctan(vectors).mean(),
             "vectors_size": np.arctan(vectors**2).mean(),
             "fit": np.log(np.abs(projections)).mean(),
@@ -253,14 +298,17 @@ def shared_statistics(view: SharedVectorState, vectors: NDArray[np.float64]) -> 
         "base_precision_det": np.linalg.slogdet(view.base_precision)[1],
         "means": np.arctan(view.means).mean(),
         "means_spread": np.log(np.abs(from_base)).mean(),
-        "means_fit": np.log(np.einsum("ki,ij,kj->k", from_base, view.base_precision, from_base)).mean(),
+        "means_fit": np.log(
+            np.einsum("ki,ij,kj->k", from_base, view.base_precision, from_base)
+        ).mean(),
         "vectors": np.arctan(vectors).mean(),
         "vectors_size": np.arctan(vectors**2).mean(),
     }
 
 
 def statistics(model: Model, state: State) -> dict[str, float]:
-    """Bounded or logarithmic statistics of everything learnt and of the data: the priors have no moments."""
+    """Bounded or logarithmic statistics of everything learnt and of the data: the priors have no
+    moments."""
     counts = np.sort(state.counts)[::-1]
     result = view_statistics(model, state)
     if model.partition.n_components != 1:
@@ -268,7 +316,9 @@ def statistics(model: Model, state: State) -> dict[str, float]:
         result["largest"] = float(counts[0])
         result["together"] = float(state.z[0] == state.z[1])
         result["log_alpha"] = float(np.log(state.alpha))
-        result["alpha_and_clusters"] = float(np.arctan(np.log(state.alpha)) * np.count_nonzero(counts))
+        result["alpha_and_clusters"] = float(
+            np.arctan(np.log(state.alpha)) * np.count_nonzero(counts)
+        )
     if state.agreement is not None:
         result |= _agreement_statistics(state)
     if model.likelihood is not None:
@@ -297,8 +347,13 @@ def _agreement_statistics(state: State) -> dict[str, float]:
     if len(state.agreement.looks) > 1:
         first, second, *_ = state.agreement.looks
         both = state.agreement.agrees.all(axis=0)
-        result |= {"tables_alike": float((first == second).mean()), "agrees_in_all": float(both.mean())}
-        result["tables_alike_but_not_behavior"] = float(((first == second) & (first != acts)).mean())
+        result |= {
+            "tables_alike": float((first == second).mean()),
+            "agrees_in_all": float(both.mean()),
+        }
+        result["tables_alike_but_not_behavior"] = float(
+            ((first == second) & (first != acts)).mean()
+        )
     return result
 
 
@@ -312,21 +367,31 @@ def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:
         result["slopes"] = float(np.arctan(params["slopes"]).mean())
         result["slopes_size"] = float(np.log(np.abs(params["slopes"])).mean())
         result["slope_precision"] = float(np.log(params["slope_precision"]))
-        result["slopes_fit"] = float(np.arctan(params["slope_precision"] * params["slopes"] ** 2).mean())
+        result["slopes_fit"] = float(
+            np.arctan(params["slope_precision"] * params["slopes"] ** 2).mean()
+        )
     if isinstance(likelihood, SeveralLikelihoods):
         return result | _statistics_of_several(likelihood, replace(state, latent=latent))
     if "group_sd" in params:
         result["log_group_sd"] = float(np.log(params["group_sd"]).mean())
     if "common" in params:
         effects, sds = params["group_effects"], params["group_sd"]
-        result |= {"common": float(np.arctan(params["common"]).mean())} if len(params["common"]) else {}
+        result |= (
+            {"common": float(np.arctan(params["common"]).mean())} if len(params["common"]) else {}
+        )
         result["group_effects"] = float(np.arctan(effects).mean())
         result["group_effects_size"] = float(np.log(np.abs(effects)).mean())
-        result["group_effects_fit"] = float(np.arctan(effects[: likelihood.bounds[1] - likelihood.n_common] / sds[0]).std())
+        result["group_effects_fit"] = float(
+            np.arctan(effects[: likelihood.bounds[1] - likelihood.n_common] / sds[0]).std()
+        )
         likelihood, _ = likelihood._inside(params)
     if "noise_precision" in params:
         panel = getattr(likelihood, "panel", None)
-        residual = likelihood.residual(latent, coefficients) if panel is None else likelihood.residual(latent)
+        residual = (
+            likelihood.residual(latent, coefficients)
+            if panel is None
+            else likelihood.residual(latent)
+        )
         outcome = likelihood.outcome if panel is None else panel.outcome
         noise = np.asarray(params["noise_precision"])
         result["log_noise"] = float(np.log(noise).mean())
@@ -352,8 +417,14 @@ def _statistics_of_several(likelihood: SeveralLikelihoods, state: State) -> dict
     assert state.latent is not None
     result = {}
     for name, part in likelihood.parts.items():
-        own = replace(state, latent=likelihood.blocks[name].of(state.latent), params=own_params(state.params, name))
-        result |= {f"{name}.{key}": value for key, value in _likelihood_statistics(part, own).items()}
+        own = replace(
+            state,
+            latent=likelihood.blocks[name].of(state.latent),
+            params=own_params(state.params, name),
+        )
+        result |= {
+            f"{name}.{key}": value for key, value in _likelihood_statistics(part, own).items()
+        }
     first, last = np.arctan(state.latent[:, 0]), np.arctan(state.latent[:, -1])
     return result | {"across": float((first * last).mean())}
 
@@ -367,7 +438,9 @@ def gibbs_step(rng: np.random.Generator, model: Model, state: State) -> State:
     return GibbsEngine(2).step(rng, model, state)
 
 
-def working_state(rng: np.random.Generator, model: Model, state: State, n_auxiliary: int = 2) -> WorkingState:
+def working_state(
+    rng: np.random.Generator, model: Model, state: State, n_auxiliary: int = 2
+) -> WorkingState:
     """The state as moves see it, with terms that the likelihood has just made."""
     terms = Terms.none(model.n_users)
     if model.likelihood is not None and state.latent is not None:
@@ -405,12 +478,19 @@ def joint_test(
         difference = float(chains.mean() - expected.mean())
         # Something known that never moves has no error but rounding, and may not differ by more.
         rounding = 1e-12 * (1.0 + abs(float(expected.mean())))
-        scores[name] = difference / error if error > rounding else (0.0 if abs(difference) <= rounding else np.inf)
+        scores[name] = (
+            difference / error
+            if error > rounding
+            else (0.0 if abs(difference) <= rounding else np.inf)
+        )
     return scores
 
 
-def _prior_looks(rng: np.random.Generator, model: Model, look: Look, n: int) -> list[dict[str, float]]:
-    """Statistics of n draws from the prior; up to one in a thousand may be lost, where one is ln 0."""
+def _prior_looks(
+    rng: np.random.Generator, model: Model, look: Look, n: int
+) -> list[dict[str, float]]:
+    """Statistics of n draws from the prior; up to one in a thousand may be lost, where one is ln
+    0."""
     found: list[dict[str, float]] = []
     n_lost = 0
     while len(found) < n:
@@ -434,7 +514,9 @@ def _simulated(rng: np.random.Generator, model: Model, state: State) -> tuple[Mo
     return model, model.restarted(state)
 
 
-def _chain_average(rng: np.random.Generator, model: Model, length: int, step: Step, look: Look) -> Mapping[str, float]:
+def _chain_average(
+    rng: np.random.Generator, model: Model, length: int, step: Step, look: Look
+) -> Mapping[str, float]:
     current, state = _prior_draw(rng, model)
     totals: dict[str, float] = {}
     for iteration in range(length):
@@ -457,12 +539,20 @@ def assert_joint(
 ) -> None:
     """The step leaves the joint prior as it is: no statistic of ``joint_test`` has |z| ≥ ACCEPT.
 
-    All models together have thousands of statistics, of which one meets that by chance now and then. Where one does, a second
-    run with another seed and four times the chains and prior draws decides alone: an error that shows at 4.5 in the first would
-    show at 9 there.
+    All models together have thousands of statistics, of which one meets that by chance now and
+    then. Where one does, a second run with another seed and four times the chains and prior draws
+    decides alone: an error that shows at 4.5 in the first would show at 9 there.
     """
     for more, again in ((1, seed), (4, seed + 1_000_000)):
-        scores = joint_test(model, again, n_chains=more * n_chains, length=length, n_prior=more * n_prior, step=step, look=look)
+        scores = joint_test(
+            model,
+            again,
+            n_chains=more * n_chains,
+            length=length,
+            n_prior=more * n_prior,
+            step=step,
+            look=look,
+        )
         name, size = worst(scores)
         if size < ACCEPT:
             return
@@ -476,8 +566,11 @@ def worst(scores: Mapping[str, float]) -> tuple[str, float]:
     return name, sizes[name]
 
 
-def batch_scores(hits: NDArray[Any], expected: NDArray[np.float64], n_batches: int = 50) -> NDArray[np.float64]:
-    """z-scores of the column means of a chain's values (N, J), with standard errors from batch means."""
+def batch_scores(
+    hits: NDArray[Any], expected: NDArray[np.float64], n_batches: int = 50
+) -> NDArray[np.float64]:
+    """z-scores of the column means of a chain's values (N, J), with standard errors from batch
+    means."""
     size = len(hits) // n_batches
     batches = hits[: size * n_batches].reshape(n_batches, size, -1).mean(axis=1)
     error = batches.std(axis=0, ddof=1) / np.sqrt(n_batches)

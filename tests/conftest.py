@@ -20,7 +20,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _disks_are_not_waited_for() -> Iterator[None]:
-    """Files are flushed, but not until the disk has them: hundreds of small runs would wait for minutes."""
+    """Files are flushed, but not until the disk has them: hundreds of small runs would wait for
+    minutes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)  # noqa: ARG005
         yield
@@ -28,17 +29,24 @@ def _disks_are_not_waited_for() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def verdicts() -> Iterator[Any]:
-    """After a fit of few draws R-hat and effective sizes are not computed: there are thousands, and it takes longer than they.
+    """After a fit of few draws R-hat and effective sizes are not computed: there are thousands, and
+    it takes longer than they.
 
-    The verdict on them is that they are too few, as it is on three. A module about verdicts has a fixture of this name that
-    does nothing; a test takes ``looked_at``.
+    The verdict on them is that they are too few, as it is on three. A module about verdicts has a
+    fixture of this name that does nothing; a test takes ``looked_at``.
     """
-    from dualview.posterior import diagnostics  # not above: warnings of what it imports are for pytest to filter
+    from dualview.posterior import (
+        diagnostics,
+    )  # not above: warnings of what it imports are for pytest to filter
 
     row = diagnostics._row
 
     def brief_row(values: Any, brief: bool) -> dict[str, float]:
-        return row(values, brief) if not brief or np.shape(values)[1] >= _LONG else row(values[:, :3], brief)
+        return (
+            row(values, brief)
+            if not brief or np.shape(values)[1] >= _LONG
+            else row(values[:, :3], brief)
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(diagnostics, "_row", brief_row)
@@ -55,7 +63,8 @@ def looked_at(verdicts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks of a model with 100 replicates in place of 2000: for what they say, not for how sure it is."""
+    """Checks of a model with 100 replicates in place of 2000: for what they say, not for how sure
+    it is."""
     from dualview.posterior import model_checks, residuals
 
     monkeypatch.setattr(model_checks, "_N_NULL", 100)

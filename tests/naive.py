@@ -1,10 +1,13 @@
 """Slow, obvious twins of what the package computes fast. Nothing here imports the package.
 
-Shapes: z (U,), features (U, D), latent (U, q), x (n, D) points of a view, design (T, U), covariates (T, C),
-outcome (T,). `constants` is a view's pair (m (D,), Sigma (D, D)); `partition` is ("dp", None), ("finite", K)
+Shapes: z (U,), features (U, D), latent (U, q), x (n, D) points of a view, design (T, U), covariates
+(T, C),
+outcome (T,). `constants` is a view's pair (m (D,), Sigma (D, D)); `partition` is ("dp", None),
+("finite", K)
 or ("one", 1). `data` is a dict of keyword arguments of `log_joint`.
 
-The joint density and the Gibbs sampler's hand-derived conditionals share no formula, so each checks the other.
+The joint density and the Gibbs sampler's hand-derived conditionals share no formula, so each checks
+the other.
 """
 
 from dataclasses import dataclass, replace
@@ -48,13 +51,16 @@ def log_normal(x, mean, precision) -> float:
 
 
 def log_view_prior(view, constants, nu=None, smallest=None, omega=None) -> float:
-    """Log prior density of base and components, empty components too, (M2)-(M7); (M5'), (M7'), (M6') with the others."""
+    """Log prior density of base and components, empty components too, (M2)-(M7); (M5'), (M7'),
+    (M6') with the others."""
     m, sigma = constants
     dim = len(m)
     nu, smallest = dim if nu is None else nu, dim - 1 if smallest is None else smallest
     omega = dim if omega is None else omega
     v = 1 / (view.base_dof - smallest)
-    total = gamma.logpdf(v, 1 / 2, scale=2 / dim) + 2 * np.log(v)  # v ~ G(1, 1/D), |dv / dbeta| = v^2
+    total = gamma.logpdf(v, 1 / 2, scale=2 / dim) + 2 * np.log(
+        v
+    )  # v ~ G(1, 1/D), |dv / dbeta| = v^2
     total += log_normal(view.base_mean, m, inv(sigma))
     total += wishart.logpdf(view.base_precision, nu, inv(nu * sigma))
     total += wishart.logpdf(view.base_covariance, omega, sigma / omega)
@@ -68,7 +74,9 @@ def log_pooled_prior(means, base_mean, base_precision, constants, nu=None) -> fl
     """Log prior density of vectors that users share, (M2), (M4), (M5); (M5') with nu."""
     m, sigma = constants
     nu = len(m) if nu is None else nu
-    total = log_normal(base_mean, m, inv(sigma)) + wishart.logpdf(base_precision, nu, inv(nu * sigma))
+    total = log_normal(base_mean, m, inv(sigma)) + wishart.logpdf(
+        base_precision, nu, inv(nu * sigma)
+    )
     return float(total + sum(log_normal(mean, base_mean, base_precision) for mean in means))
 
 
@@ -119,11 +127,15 @@ def log_joint(
     coefficient_prior=None,
     partition=("dp", None),
 ) -> float:
-    """Log density of state and data together, in the natural variables (beta and alpha, not their logs)."""
+    """Log density of state and data together, in the natural variables (beta and alpha, not their
+    logs)."""
     total = log_partition(state.z, state.alpha, partition)
     if state.alpha is not None:
         total += PAPER_ALPHA.logpdf(state.alpha)
-    given = {"features": (features, feature_constants), "behavior": (state.latent, behavior_constants)}
+    given = {
+        "features": (features, feature_constants),
+        "behavior": (state.latent, behavior_constants),
+    }
     for name, view in state.views.items():
         x, constants = given[name]
         total += log_view_prior(view, constants) + log_mixture_likelihood(x, state.z, view)
@@ -152,11 +164,14 @@ def draw_g(rng, nu, w) -> float:
 
 
 def with_components(rng, view, kept, n_components) -> ViewState:
-    """The view with the kept components, then fresh ones from the base, (M2)-(M3), n_components in all."""
+    """The view with the kept components, then fresh ones from the base, (M2)-(M3), n_components in
+    all."""
     means, precisions = [view.means[k] for k in kept], [view.precisions[k] for k in kept]
     while len(means) < n_components:
         means.append(draw_normal(rng, view.base_mean, view.base_precision))
-        precisions.append(draw_wishart(rng, view.base_dof, inv(view.base_dof * view.base_covariance)))
+        precisions.append(
+            draw_wishart(rng, view.base_dof, inv(view.base_dof * view.base_covariance))
+        )
     return replace(view, means=np.array(means), precisions=np.array(precisions))
 
 
@@ -189,7 +204,8 @@ def draw_points(rng, z, view):
 
 
 def draw_data(rng, state, data) -> dict:
-    """A copy of data with features, and outcome where there is a design, drawn anew given the state."""
+    """A copy of data with features, and outcome where there is a design, drawn anew given the
+    state."""
     data = dict(data)
     if "features" in state.views:
         data["features"] = draw_points(rng, state.z, state.views["features"])
@@ -200,7 +216,8 @@ def draw_data(rng, state, data) -> dict:
 
 
 def draw_prior(rng, n_users, dims, *, partition=("dp", None), **data) -> tuple[State, dict]:
-    """A state and all its data, for views {name: dimension}; constants not given are zero and identity."""
+    """A state and all its data, for views {name: dimension}; constants not given are zero and
+    identity."""
     kind, n_components = partition
     alpha = None if kind == "one" else 1 / draw_g(rng, 1, 1)
     state = State(draw_labels(rng, n_users, alpha, partition), alpha, {})
@@ -214,7 +231,9 @@ def draw_prior(rng, n_users, dims, *, partition=("dp", None), **data) -> tuple[S
     if data.get("design") is not None:
         state.noise_precision = draw_g(rng, 1, 1 / data["noise_variance"])
     if data.get("covariates") is not None:
-        state.coefficients = draw_normal(rng, data["coefficient_prior"][0], inv(data["coefficient_prior"][1]))
+        state.coefficients = draw_normal(
+            rng, data["coefficient_prior"][0], inv(data["coefficient_prior"][1])
+        )
     return state, draw_data(rng, state, data | {"partition": partition})
 
 
@@ -243,7 +262,9 @@ def update_assignments(rng, state, data, auxiliary=3) -> State:
             occupied, counts = np.unique(others, return_counts=True)
             weights = np.append(counts, [state.alpha / auxiliary] * auxiliary)
             kept = occupied if z[u] in others else [*occupied, z[u]]
-            views = {name: with_components(rng, view, kept, len(weights)) for name, view in views.items()}
+            views = {
+                name: with_components(rng, view, kept, len(weights)) for name, view in views.items()
+            }
             z = np.array([list(kept).index(k) for k in z])
         log_weights = np.log(weights)
         for name, view in views.items():
@@ -252,7 +273,9 @@ def update_assignments(rng, state, data, auxiliary=3) -> State:
         z[u] = rng.choice(len(weights), p=np.exp(log_weights - logsumexp(log_weights)))
         if kind == "dp":
             used, z = np.unique(z, return_inverse=True)
-            views = {name: with_components(rng, view, used, len(used)) for name, view in views.items()}
+            views = {
+                name: with_components(rng, view, used, len(used)) for name, view in views.items()
+            }
     return replace(state, z=z, views=views)
 
 
@@ -293,13 +316,18 @@ def update_base(rng, view, constants) -> ViewState:
     inverse_scale = dim * inv(sigma) + view.base_dof * view.precisions.sum(axis=0)
     base_covariance = draw_wishart(rng, dim + n_components * view.base_dof, inv(inverse_scale))
     # Beyond beta = exp(20) lnΓ runs out of digits; the prior mass there, about 4e-5, is given up.
-    t = draw_on_grid(rng, lambda t: log_conditional_base_dof(t, view.precisions, base_covariance), -15, 20)
+    t = draw_on_grid(
+        rng, lambda t: log_conditional_base_dof(t, view.precisions, base_covariance), -15, 20
+    )
     base_dof = float(dim - 1 + np.exp(t))
-    return ViewState(view.means, view.precisions, base_mean, base_precision, base_covariance, base_dof)
+    return ViewState(
+        view.means, view.precisions, base_mean, base_precision, base_covariance, base_dof
+    )
 
 
 def log_conditional_alpha(y, z, partition, prior=PAPER_ALPHA):
-    """Log density of y = ln(alpha), (C9) or (C10), with ratios of gamma functions as plain products."""
+    """Log density of y = ln(alpha), (C9) or (C10), with ratios of gamma functions as plain
+    products."""
     kind, n_components = partition
     alpha = np.exp(y)
     total = y + prior.logpdf(alpha) - sum(np.log(alpha + i) for i in range(len(z)))
@@ -323,7 +351,9 @@ def update_behavior(rng, state, data) -> State:
     latent = drawn[: len(state.z), None]
     coefficients = None if state.coefficients is None else drawn[len(state.z) :]
     residual = data["outcome"] - regressors @ drawn
-    noise_precision = draw_g(rng, 1 + len(residual), 1 / (data["noise_variance"] + residual @ residual))
+    noise_precision = draw_g(
+        rng, 1 + len(residual), 1 / (data["noise_variance"] + residual @ residual)
+    )
     return replace(state, latent=latent, coefficients=coefficients, noise_precision=noise_precision)
 
 
@@ -331,14 +361,19 @@ def gibbs_sweep(rng, state, data, auxiliary=3) -> State:
     """Every unknown once, each from its conditional."""
     state = update_assignments(rng, state, data, auxiliary)
     points = {"features": data.get("features"), "behavior": state.latent}
-    constants = {"features": data.get("feature_constants"), "behavior": data.get("behavior_constants")}
+    constants = {
+        "features": data.get("feature_constants"),
+        "behavior": data.get("behavior_constants"),
+    }
     views = {}
     for name, view in state.views.items():
         view = update_components(rng, view, points[name], state.z)
         views[name] = update_base(rng, view, constants[name])
     state = replace(state, views=views)
     if state.alpha is not None:
-        y = draw_on_grid(rng, lambda y: log_conditional_alpha(y, state.z, data["partition"]), -15, 100)
+        y = draw_on_grid(
+            rng, lambda y: log_conditional_alpha(y, state.z, data["partition"]), -15, 100
+        )
         state = replace(state, alpha=float(np.exp(y)))
     return state if data.get("outcome") is None else update_behavior(rng, state, data)
 
@@ -358,15 +393,23 @@ def log_cluster_marginal(x, base_mean, base_precision, base_covariance, base_dof
     # Given mu the precision integrates to a ratio of gamma normalisers; mu is summed over a grid.
     shape, rate = base_dof / 2, base_dof * base_covariance / 2
     shape_after, rate_after = shape + len(x) / 2, rate + ((x[:, None] - mu) ** 2).sum(axis=0) / 2
-    log_given_mu = shape * np.log(rate) - gammaln(shape) + gammaln(shape_after) - shape_after * np.log(rate_after)
-    log_integrand = norm.logpdf(mu, base_mean, deviation) + log_given_mu - len(x) / 2 * np.log(2 * np.pi)
+    log_given_mu = (
+        shape * np.log(rate)
+        - gammaln(shape)
+        + gammaln(shape_after)
+        - shape_after * np.log(rate_after)
+    )
+    log_integrand = (
+        norm.logpdf(mu, base_mean, deviation) + log_given_mu - len(x) / 2 * np.log(2 * np.pi)
+    )
     return float(logsumexp(log_integrand) + np.log(mu[1] - mu[0]))
 
 
 def enumerate_posterior(
     features_1d, base_mean, base_precision, base_covariance, base_dof, alpha, partition=("dp", None)
 ) -> dict[tuple[int, ...], float]:
-    """Posterior probability of each set partition, one view of one dimension, all hyperparameters fixed."""
+    """Posterior probability of each set partition, one view of one dimension, all hyperparameters
+    fixed."""
     (kind, n_components), log_weights = partition, {}
     base = (base_mean, base_precision, base_covariance, base_dof)
     for labels in partitions(len(features_1d)):
@@ -376,7 +419,9 @@ def enumerate_posterior(
         log_weights[labels] = log_partition(z, alpha, partition)
         if kind == "finite":  # the blocks can be named in K (K - 1) ... ways
             log_weights[labels] += sum(np.log(n_components - i) for i in range(n_blocks))
-        log_weights[labels] += sum(log_cluster_marginal(features_1d[z == k], *base) for k in range(n_blocks))
+        log_weights[labels] += sum(
+            log_cluster_marginal(features_1d[z == k], *base) for k in range(n_blocks)
+        )
     total = logsumexp(list(log_weights.values()))
     return {labels: float(np.exp(value - total)) for labels, value in log_weights.items()}
 
@@ -384,16 +429,21 @@ def enumerate_posterior(
 def blr_posterior(design, outcome, prior_mean, prior_precision_diag, noise_precision):
     """Mean and covariance of the coefficients of Bayesian linear regression with known noise."""
     covariance = inv(np.diag(prior_precision_diag) + noise_precision * design.T @ design)
-    return covariance @ (prior_precision_diag * prior_mean + noise_precision * design.T @ outcome), covariance
+    return covariance @ (
+        prior_precision_diag * prior_mean + noise_precision * design.T @ outcome
+    ), covariance
 
 
 def ridge(design, outcome, penalty, unpenalised=None):
-    """Coefficients of (M11), those of the unpenalised columns last; of several minimisers the least norm."""
+    """Coefficients of (M11), those of the unpenalised columns last; of several minimisers the least
+    norm."""
     n_penalised = design.shape[1]
     columns = design if unpenalised is None else np.hstack([design, unpenalised])
     # Least squares with one more row, sqrt(penalty) and outcome 0, for each penalised coefficient.
     rows = np.sqrt(penalty) * np.eye(n_penalised, columns.shape[1])
-    return np.linalg.lstsq(np.vstack([columns, rows]), np.append(outcome, np.zeros(n_penalised)), rcond=None)[0]
+    return np.linalg.lstsq(
+        np.vstack([columns, rows]), np.append(outcome, np.zeros(n_penalised)), rcond=None
+    )[0]
 
 
 def similarity(z_draws):

@@ -7,7 +7,8 @@ from typing import Any
 
 
 def die_once(keeper: Any, number: int, argument: tuple[str, float]) -> float:
-    """End the process in the middle of its work, the first time; then return the number that was sent."""
+    """End the process in the middle of its work, the first time; then return the number that was
+    sent."""
     marker, value = argument
     if number == 1 and not Path(marker).exists():
         Path(marker).touch()

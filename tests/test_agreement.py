@@ -22,12 +22,17 @@ N_USERS, N_EACH = 60, 5
 SHORT: dict[str, Any] = {"n_warmup": 150, "n_draws": 150, "n_chains": 2, "random_state": 1}
 
 
-def world(seed: int = 0, share: float = 0.75, spread: float = 0.4) -> tuple[Any, dv.UserRegression, Any, Any]:
-    """Features of three clusters; behavior of the same clusters, some users acting as another one."""
+def world(
+    seed: int = 0, share: float = 0.75, spread: float = 0.4
+) -> tuple[Any, dv.UserRegression, Any, Any]:
+    """Features of three clusters; behavior of the same clusters, some users acting as another
+    one."""
     rng = np.random.default_rng(seed)
     looks = np.arange(N_USERS) % 3
     acts = np.where(rng.random(N_USERS) < share, looks, rng.integers(0, 3, N_USERS))
-    x = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])[looks] + 0.7 * rng.standard_normal((N_USERS, 2))
+    x = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])[looks] + 0.7 * rng.standard_normal(
+        (N_USERS, 2)
+    )
     latent = np.array([-4.0, 0.0, 4.0])[acts] + spread * rng.standard_normal(N_USERS)
     user = np.repeat(np.arange(N_USERS), N_EACH)
     outcome = latent[user] + rng.standard_normal(len(user))
@@ -96,12 +101,32 @@ def test_saved_loaded_and_resumed(fitted: dv.DualViewMixture, tmp_path: Path) ->
 
 def test_on_the_command_line_and_in_the_report(tmp_path: Path) -> None:
     x, behavior, _, _ = world()
-    pd.DataFrame({"user": np.arange(N_USERS), "a": x[:, 0], "b": x[:, 1]}).to_csv(tmp_path / "users.csv", index=False)
-    answers = pd.DataFrame({"user": np.repeat(np.arange(N_USERS), N_EACH), "one": 1.0, "y": behavior.outcome})
+    pd.DataFrame({"user": np.arange(N_USERS), "a": x[:, 0], "b": x[:, 1]}).to_csv(
+        tmp_path / "users.csv", index=False
+    )
+    answers = pd.DataFrame(
+        {"user": np.repeat(np.arange(N_USERS), N_EACH), "one": 1.0, "y": behavior.outcome}
+    )
     answers.to_csv(tmp_path / "answers.csv", index=False)
     names = [str(tmp_path / "users.csv"), str(tmp_path / "answers.csv")]
-    asked = ["--kind", "regression", "--outcome", "y", "--by", "one", "--agreement", "learnt", "--out", str(tmp_path / "run")]
-    assert cli.main(["fit", *names, *asked, "--warmup", "100", "--draws", "100", "--chains", "2", "--quiet"]) == 0
+    asked = [
+        "--kind",
+        "regression",
+        "--outcome",
+        "y",
+        "--by",
+        "one",
+        "--agreement",
+        "learnt",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert (
+        cli.main(
+            ["fit", *names, *asked, "--warmup", "100", "--draws", "100", "--chains", "2", "--quiet"]
+        )
+        == 0
+    )
     users = pd.read_csv(tmp_path / "run" / "users.csv")
     assert {"behavior_cluster", "acts_otherwise"} <= set(users.columns)
     assert cli.main(["report", str(tmp_path / "run")]) == 0
@@ -118,7 +143,9 @@ def test_a_summary_of_draws() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"n_clusters": 3}, {"link": "linear"}, {"pooling": "cluster"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"n_clusters": 3}, {"link": "linear"}, {"pooling": "cluster"}], ids=str
+)
 def test_with_other_parts_of_the_model(options: dict[str, Any]) -> None:
     x, behavior, looks, acts = world(2, spread=0.0 if "pooling" in options else 0.4)
     model = dv.DualViewMixture(agreement="learnt", **SHORT, **options).fit(x, behavior)
@@ -163,14 +190,17 @@ def test_both_views_are_needed() -> None:
 
 
 def naive_joint(rows: Candidates, log_looks: np.ndarray, log_acts: np.ndarray) -> np.ndarray:
-    """ln of the weight of every pair (look, act) of rows of a draw, (R, R), −inf across draws, by (M16) pair by pair."""
+    """ln of the weight of every pair (look, act) of rows of a draw, (R, R), −inf across draws, by
+    (M16) pair by pair."""
     assert rows.share is not None
     n = len(rows.draw)
     result = np.full((n, n), -np.inf)
     for i in range(n):
         d, fresh = rows.draw[i], not rows.known[i]
         share, total = rows.share[d], rows.total[d] + 1.0
-        new = rows.new_weight(np.full(rows.n_draws, 1.0 if fresh else 0.0))[d] / max(rows.n_fresh, 1)
+        new = rows.new_weight(np.full(rows.n_draws, 1.0 if fresh else 0.0))[d] / max(
+            rows.n_fresh, 1
+        )
         for j in np.flatnonzero(rows.draw == d):
             second = rows.weight[j] if rows.known[j] else new
             second += (1.0 if rows.known[i] else 1.0 + rows.offset[d]) if i == j else 0.0
@@ -187,19 +217,28 @@ def naive_joint(rows: Candidates, log_looks: np.ndarray, log_acts: np.ndarray) -
 def test_weights_of_new_users(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "_BASE_DRAWS", 1)
     x, behavior, _, _ = world()
-    post = dv.DualViewMixture(agreement=0.7, n_warmup=20, n_draws=4, n_chains=1, **options).fit(x, behavior).posterior_
+    post = (
+        dv.DualViewMixture(agreement=0.7, n_warmup=20, n_draws=4, n_chains=1, **options)
+        .fit(x, behavior)
+        .posterior_
+    )
     rows = Candidates(post)
     log_looks, log_acts = np.random.default_rng(0).standard_normal((2, len(rows.draw)))
     customers = rows.customers(rows.weight, rows.total)
     assert customers is not None
     joint = naive_joint(rows, log_looks, np.zeros(len(rows.draw)))
-    np.testing.assert_allclose(customers.acting(log_looks[None])[0], logsumexp(joint, axis=0), atol=1e-10)
+    np.testing.assert_allclose(
+        customers.acting(log_looks[None])[0], logsumexp(joint, axis=0), atol=1e-10
+    )
     joint = naive_joint(rows, log_looks, log_acts)
-    np.testing.assert_allclose(customers.looking(log_looks[None], log_acts[None])[0], logsumexp(joint, axis=1), atol=1e-10)
+    np.testing.assert_allclose(
+        customers.looking(log_looks[None], log_acts[None])[0], logsumexp(joint, axis=1), atol=1e-10
+    )
 
 
 def test_one_new_user_by_both_roads(fitted: dv.DualViewMixture) -> None:
-    """Latent means by weights of all rows, and by rows that were drawn one for each draw of the posterior."""
+    """Latent means by weights of all rows, and by rows that were drawn one for each draw of the
+    posterior."""
     x, _, _, _ = world()
     post = fitted.posterior_
     new = NewUsers(Candidates(post), post.units["features"].to_working(x[:1]), 1)
@@ -214,8 +253,11 @@ def test_one_new_user_by_both_roads(fitted: dv.DualViewMixture) -> None:
     assert abs(np.mean(found) - exact) < 4.5 * error
 
 
-def weights_of_others(post: Any, draw: int, user: int, n_fresh: int) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of the look (R,) of a user that a draw has been rid of, and of its act given each look (R, R); by (M16)."""
+def weights_of_others(
+    post: Any, draw: int, user: int, n_fresh: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of the look (R,) of a user that a draw has been rid of, and of its act given
+    each look (R, R); by (M16)."""
     labels = post.flat("z")[draw], post.flat("z_behavior")[draw], post.flat("agrees")[draw]
     prior, alpha = post.partition_prior, float(post.flat("alpha")[draw])
     n_known = int((post.components["owner"] == draw).sum())
@@ -233,7 +275,9 @@ def weights_of_others(post: Any, draw: int, user: int, n_fresh: int) -> tuple[np
         return np.asarray(result / result.sum())
 
     share = float(post.flat("agreement")[draw])
-    acts = np.array([(1.0 - share) * weights(counts + one) for one in np.eye(len(counts))]) + share * np.eye(len(counts))
+    acts = np.array(
+        [(1.0 - share) * weights(counts + one) for one in np.eye(len(counts))]
+    ) + share * np.eye(len(counts))
     return weights(counts), acts
 
 
@@ -242,19 +286,30 @@ def weights_of_others(post: Any, draw: int, user: int, n_fresh: int) -> tuple[np
     [{}, {"n_clusters": 4}, pytest.param({"partition": dv.PitmanYor(0.3)}, marks=pytest.mark.slow)],
     ids=str,
 )
-def test_densities_of_users_left_out(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_densities_of_users_left_out(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Against weights counted anew for each user, look and act."""
     monkeypatch.setattr(candidates, "_BASE_DRAWS", 1)
     x, behavior, _, _ = world(share=0.3)
-    post = dv.DualViewMixture(agreement=0.4, n_warmup=20, n_draws=4, n_chains=1, **options).fit(x, behavior).posterior_
+    post = (
+        dv.DualViewMixture(agreement=0.4, n_warmup=20, n_draws=4, n_chains=1, **options)
+        .fit(x, behavior)
+        .posterior_
+    )
     found, rows = left_out_users.user_densities(post, behavior), Candidates(post)
     working, priors = post.units["features"].to_working(x), LatentPriors(post)
     params = {name: post.flat(name) for name in behavior.param_names}
-    evidence = behavior.evidence_of_users([priors[draw] for draw in range(4)], post.flat("latent"), params)
+    evidence = behavior.evidence_of_users(
+        [priors[draw] for draw in range(4)], post.flat("latent"), params
+    )
     own = left_out_users._Rows(rows, np.arange(4), None)
     constant = post.units["features"].log_volume
     for user in range(N_USERS):
-        looking, acting = rows.log_features(working[user : user + 1], 1)[0], own.log_observations(evidence(user), None)
+        looking, acting = (
+            rows.log_features(working[user : user + 1], 1)[0],
+            own.log_observations(evidence(user), None),
+        )
         for draw in range(4):
             here = rows.draw == draw
             looks, acts = weights_of_others(post, draw, user, rows.n_fresh)
@@ -276,14 +331,26 @@ def test_scores_by_user(fitted: dv.DualViewMixture) -> None:
 def test_scores_by_user_are_those_of_refits() -> None:
     """A user left out by weights, and by a fit to the others that predicts it as a new user."""
     x, behavior, _, _ = world()
-    prior = {"feature_prior": dv.GaussianPrior(np.zeros(2), 9.0 * np.eye(2)), "behavior_prior": dv.GaussianPrior(0.0, 9.0)}
-    settings: dict[str, Any] = {"n_warmup": 300, "n_draws": 1500, "n_chains": 2, "agreement": 0.7, "n_clusters": 3, **prior}
+    prior = {
+        "feature_prior": dv.GaussianPrior(np.zeros(2), 9.0 * np.eye(2)),
+        "behavior_prior": dv.GaussianPrior(0.0, 9.0),
+    }
+    settings: dict[str, Any] = {
+        "n_warmup": 300,
+        "n_draws": 1500,
+        "n_chains": 2,
+        "agreement": 0.7,
+        "n_clusters": 3,
+        **prior,
+    }
     users, places = np.arange(24), [0, 5, 10, 20]
 
     def cut(chosen: np.ndarray) -> tuple[Any, dv.UserRegression]:
         rows = np.flatnonzero(np.isin(behavior.user, chosen))
         place = np.searchsorted(chosen, behavior.user[rows])
-        own = dv.UserRegression(place, np.ones((len(rows), 1)), behavior.outcome[rows], n_users=len(chosen))
+        own = dv.UserRegression(
+            place, np.ones((len(rows), 1)), behavior.outcome[rows], n_users=len(chosen)
+        )
         return x[chosen], own
 
     def ours(seed: int) -> np.ndarray:

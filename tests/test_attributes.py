@@ -1,4 +1,5 @@
-"""What tab completion, dir, hasattr and notebooks look at: each attribute is there or is an AttributeError, after every fit."""
+"""What tab completion, dir, hasattr and notebooks look at: each attribute is there or is an
+AttributeError, after every fit."""
 
 import inspect
 import warnings
@@ -36,7 +37,10 @@ BEHAVIORS = {
 
 @pytest.fixture(scope="module")
 def fitted() -> dict[str, dv.DualViewMixture]:
-    models = {name: dv.DualViewMixture(n_warmup=2, n_draws=5, n_chains=2, n_jobs=1) for name in [*FITS, "unfitted"]}
+    models = {
+        name: dv.DualViewMixture(n_warmup=2, n_draws=5, n_chains=2, n_jobs=1)
+        for name in [*FITS, "unfitted"]
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for name, (X, behavior) in FITS.items():
@@ -45,7 +49,8 @@ def fitted() -> dict[str, dv.DualViewMixture]:
 
 
 def assert_can_be_looked_at(thing: Any) -> None:
-    """A name that the class has is there, or hasattr says that it is not; nothing else is raised."""
+    """A name that the class has is there, or hasattr says that it is not; nothing else is
+    raised."""
     for name in {*dir(type(thing)), *vars(thing)}:
         hasattr(thing, name)
     assert dir(thing)
@@ -77,13 +82,18 @@ def test_what_a_fit_of_features_has_not(fitted: dict[str, dv.DualViewMixture]) -
     assert "latent_" not in dir(model)
     assert not hasattr(model.posterior_, "latent_median")
     assert not hasattr(model.posterior_, "latent_mean")
-    with pytest.raises(AbsentError, match=r"fitted without a behavior, so it has no latent behavior: call fit\(X, behavior\)"):
+    with pytest.raises(
+        AbsentError,
+        match=r"fitted without a behavior, so it has no latent behavior: call fit\(X, behavior\)",
+    ):
         _ = model.posterior_.latent_median
     assert issubclass(AbsentError, InputError)
     assert fitted["both"].posterior_.latent_median.shape == (12,)
 
 
-def test_dir_computes_nothing(fitted: dict[str, dv.DualViewMixture], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dir_computes_nothing(
+    fitted: dict[str, dv.DualViewMixture], monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = []
     monkeypatch.setattr(Candidates, "__init__", lambda *_: made.append(1))
     dir(fitted["both"])

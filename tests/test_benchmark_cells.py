@@ -1,4 +1,5 @@
-"""The benchmark of held-out cells: its scores, its tables, and the distributions it makes of draws."""
+"""The benchmark of held-out cells: its scores, its tables, and the distributions it makes of
+draws."""
 
 import importlib.util
 import sys
@@ -21,7 +22,9 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "benchmarks", raising=False)
 
 
-def test_cells_score_by_the_probability_of_their_interval_and_by_density_where_they_are_exact() -> None:
+def test_cells_score_by_the_probability_of_their_interval_and_by_density_where_they_are_exact() -> (
+    None
+):
     from benchmarks.cells.scores import Normals, scored
 
     normals = Normals(np.array([[0.0, 3.0]]), np.array([[1.0, 2.0]]), np.array([[0.25, 0.75]]))
@@ -33,7 +36,9 @@ def test_cells_score_by_the_probability_of_their_interval_and_by_density_where_t
     np.testing.assert_allclose(none.logs, [np.log(np.dot([0.25, 0.75], parts.cdf(0.5)))])
     exact = scored(Column("age", "continuous"), np.array([2.0]), normals, 5.0)
     np.testing.assert_allclose(exact.logs, [np.log(5.0 * np.dot([0.25, 0.75], parts.pdf(2.0)))])
-    level = scored(Column("town", "nominal"), np.array([1.0, 0.0]), np.array([[0.2, 0.8], [0.4, 0.6]]), 1.0)
+    level = scored(
+        Column("town", "nominal"), np.array([1.0, 0.0]), np.array([[0.2, 0.8], [0.4, 0.6]]), 1.0
+    )
     np.testing.assert_allclose(level.logs, np.log([0.8, 0.4]))
     assert level.right.tolist() == [1.0, 0.0]
     np.testing.assert_allclose(normals.shares(np.array([1.0, 2.0])).sum(axis=1), 1.0)
@@ -73,7 +78,9 @@ def test_a_cell_given_the_rest_is_the_conditional_of_its_clusters_gaussian() -> 
     from benchmarks.cells.mixture import given_the_rest
 
     rng = np.random.default_rng(0)
-    users = pd.DataFrame(rng.standard_normal((30, 3)) @ rng.standard_normal((3, 3)), columns=list("abc"))
+    users = pd.DataFrame(
+        rng.standard_normal((30, 3)) @ rng.standard_normal((3, 3)), columns=list("abc")
+    )
     users["b"] = users["b"].round(1)
     users = users.mask(rng.random(users.shape) < 0.2)
     post = dv.DualViewMixture(n_warmup=5, n_draws=4, n_chains=2).fit(users).posterior_
@@ -85,7 +92,11 @@ def test_a_cell_given_the_rest_is_the_conditional_of_its_clusters_gaussian() -> 
         centre = post.units["features"].vectors(post.components["features.means"][row])
         x, drawn = (
             post.cells.low[u].copy(),
-            dict(zip(zip(*post.cells.drawn, strict=True), post.flat("features.cells")[s], strict=True)),
+            dict(
+                zip(
+                    zip(*post.cells.drawn, strict=True), post.flat("features.cells")[s], strict=True
+                )
+            ),
         )
         for d in range(3):
             x[d] = drawn.get((u, d), x[d])
@@ -120,7 +131,9 @@ def test_a_method_without_its_package_is_left_out_by_name(
 ) -> None:
     from benchmarks.cells.__main__ import available
 
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "lace" else "found")
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "lace" else "found"
+    )
     assert list(available(["dualview", "Lace", "StepMix"])) == ["dualview", "StepMix"]
     said = capsys.readouterr().out
     assert "Lace is left out" in said

@@ -19,7 +19,11 @@ def test_the_table_counts_verdicts_and_those_that_are_wrong() -> None:
     from benchmarks.compare_errors import Found, summary
 
     results = pd.DataFrame(
-        [Found("a", 0, 10.0, 6.0, 1.0, 2.0, 0), Found("a", 1, 10.0, -6.0, 1.0, 8.0, 0), Found("a", 2, -3.0, 1.0, 1.0, 2.0, 0)]
+        [
+            Found("a", 0, 10.0, 6.0, 1.0, 2.0, 0),
+            Found("a", 1, 10.0, -6.0, 1.0, 8.0, 0),
+            Found("a", 2, -3.0, 1.0, 1.0, 2.0, 0),
+        ]
     )
     independent, ours = (line.split(" | ") for line in list(summary(results))[2:])
     assert independent[4] == "independent"

@@ -29,7 +29,9 @@ def test_a_row_counts_true_values_inside_central_intervals() -> None:
     from benchmarks.coverage import Found, row
 
     levels = [np.array([0.5, 0.3, 0.12, 0.02]), np.array([0.5, 0.5]), np.array([0.0, 1.0])]
-    cells = row("agreement", 200, "flat", [Found(levels, [1.0, 2.0]), Found(levels, [3.0, 2.0])]).split(" | ")
+    cells = row(
+        "agreement", 200, "flat", [Found(levels, [1.0, 2.0]), Found(levels, [3.0, 2.0])]
+    ).split(" | ")
     assert cells[3] == "50 ± 0, 75 ± 0, 75 ± 0"
     assert cells[4] == "100 ± 0, 100 ± 0, 100 ± 0"
     assert cells[5] == "0 ± 0, 0 ± 0, 0 ± 0"

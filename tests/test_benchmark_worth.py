@@ -1,4 +1,5 @@
-"""The benchmark of worth: its splits leak nothing, its scores and its rivals' formulas are right."""
+"""The benchmark of worth: its splits leak nothing, its scores and its rivals' formulas are
+right."""
 
 import sys
 from pathlib import Path
@@ -33,7 +34,9 @@ def small_study(is_binary: bool = False, n_users: int = 30, outcome: np.ndarray 
         "a number",
         pd.DataFrame({"x": x, "kind": np.where(np.arange(n_users) % 2, "a", "b")}),
         user,
-        np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))]) if not is_binary else np.ones((len(user), 1)),
+        np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
+        if not is_binary
+        else np.ones((len(user), 1)),
         rng.standard_normal((len(user), 1)),
         (y > 0).astype(float) if is_binary else y if outcome is None else outcome,
         is_binary,
@@ -49,7 +52,9 @@ def test_splits_leak_nothing() -> None:
     for problem in problems(study, 3, 0):
         assert not set(problem.known) & set(problem.new)
         times_new[problem.new] += 1
-        assert set(study.user[problem.training]) == set(problem.known)  # everybody known has a training row, nobody new has
+        assert set(study.user[problem.training]) == set(
+            problem.known
+        )  # everybody known has a training row, nobody new has
         held, *new = problem.questions()
         assert set(held.asked).isdisjoint(problem.training)
         assert set(held.history) == set(problem.training)
@@ -77,7 +82,9 @@ def test_no_rival_sees_the_outcomes_it_is_asked_for() -> None:
     answers = [method(problem) for method in methods]
     for question in (held, last):
         spoilt = study.outcome.copy()
-        spoilt[np.setdiff1d(np.arange(len(spoilt)), np.union1d(problem.training, question.history))] = 1e6
+        spoilt[
+            np.setdiff1d(np.arange(len(spoilt)), np.union1d(problem.training, question.history))
+        ] = 1e6
         other = next(problems(small_study(outcome=spoilt), 3, 0))
         for method, answer in zip(methods, answers, strict=True):
             np.testing.assert_array_equal(answer(question).mean, method(other)(question).mean)
@@ -101,16 +108,24 @@ def test_the_sets_have_users_with_features_and_enough_observations() -> None:
 def test_scores_are_means_of_users_and_then_over_users() -> None:
     from benchmarks.worth.scores import Gap, by_user, normal, over_folds, yes_or_no
 
-    truth, mean, variance = np.array([1.0, 2.0, 5.0]), np.array([1.5, 2.0, 2.0]), np.array([1.0, 4.0, 1.0])
+    truth, mean, variance = (
+        np.array([1.0, 2.0, 5.0]),
+        np.array([1.5, 2.0, 2.0]),
+        np.array([1.0, 4.0, 1.0]),
+    )
     found = normal(truth, mean, variance)
     np.testing.assert_allclose(found.log_density, stats.norm(mean, np.sqrt(variance)).logpdf(truth))
     np.testing.assert_allclose(found.level, stats.norm(mean, np.sqrt(variance)).cdf(truth))
     scores = by_user(np.array([0, 0, 2]), 3, truth, found)
-    np.testing.assert_allclose(scores.nll, [-found.log_density[:2].mean(), np.nan, -found.log_density[2]])
+    np.testing.assert_allclose(
+        scores.nll, [-found.log_density[:2].mean(), np.nan, -found.log_density[2]]
+    )
     np.testing.assert_allclose(scores.square, [0.125, np.nan, 9.0])
     np.testing.assert_allclose(scores.covered, [1.0, np.nan, 0.0])
     other = scores._replace(nll=np.array([4.0, np.nan, np.nan]))
-    np.testing.assert_allclose(over_folds([scores, other]).nll, [(scores.nll[0] + 4.0) / 2.0, scores.nll[2]])
+    np.testing.assert_allclose(
+        over_folds([scores, other]).nll, [(scores.nll[0] + 4.0) / 2.0, scores.nll[2]]
+    )
     answers = yes_or_no(np.array([1.0, 0.0]), np.array([0.8, 0.3]))
     np.testing.assert_allclose(answers.log_density, np.log([0.8, 0.7]))
     assert np.isnan(by_user(np.array([0, 1]), 2, np.array([1.0, 0.0]), answers).covered).all()
@@ -131,7 +146,9 @@ def test_means_are_of_the_known_outcomes_of_a_user() -> None:
         found = predict(question).mean
         for row, mean in zip(question.asked, found, strict=True):
             own = question.history[study.user[question.history] == study.user[row]]
-            assert mean == pytest.approx(study.outcome[own].mean() if len(own) else study.outcome[problem.training].mean())
+            assert mean == pytest.approx(
+                study.outcome[own].mean() if len(own) else study.outcome[problem.training].mean()
+            )
 
 
 def test_the_mixed_model_predicts_as_the_joint_normal_distribution_does() -> None:
@@ -164,13 +181,29 @@ def test_the_mixed_logit_finds_the_effects_of_many_answers() -> None:
     odds = 0.5 + x[user] + rng.standard_normal(n_users)[user]
     y = (rng.random(len(user)) < expit(odds)).astype(float)
     one = np.ones((len(user), 1))
-    study = Study("made", "", "", "", pd.DataFrame({"x": x}), user, one, np.empty((len(user), 0)), y, True, (0, 10))
+    study = Study(
+        "made",
+        "",
+        "",
+        "",
+        pd.DataFrame({"x": x}),
+        user,
+        one,
+        np.empty((len(user), 0)),
+        y,
+        True,
+        (0, 10),
+    )
     problem = next(problems(study, 3, 0))
     held, none, ten = problem.questions()
     predict = mixed(problem)
     truth = expit(odds)
     assert np.abs(predict(held).mean - truth[held.asked]).mean() < 0.08
-    assert np.abs(predict(ten).mean - truth[ten.asked]).mean() < np.abs(predict(none).mean - truth[none.asked]).mean() < 0.2
+    assert (
+        np.abs(predict(ten).mean - truth[ten.asked]).mean()
+        < np.abs(predict(none).mean - truth[none.asked]).mean()
+        < 0.2
+    )
 
 
 def test_tables_count_clear_differences() -> None:
@@ -183,8 +216,14 @@ def test_tables_count_clear_differences() -> None:
     nll = dict.fromkeys(METHODS, users + 1.0)
     nll["boosting"] = users + 1.5 + 0.1 * users**2  # clearly worse than ours
     nll["mixed model"] = users + 0.5 + 0.1 * users**2  # clearly better
-    scores = {method: UserScores(own, np.full(9, 4.0), np.full(9, 0.75)) for method, own in nll.items()}
-    results = {"small": Result({"held out": scores}, {method: np.array([1.0, 2.0, 9.0]) for method in METHODS})}
+    scores = {
+        method: UserScores(own, np.full(9, 4.0), np.full(9, 0.75)) for method, own in nll.items()
+    }
+    results = {
+        "small": Result(
+            {"held out": scores}, {method: np.array([1.0, 2.0, 9.0]) for method in METHODS}
+        )
+    }
     tables = markdown([small_study()], results)
     for ours, line in zip(OURS, tables["verdicts"].splitlines()[2:], strict=True):
         assert line == f"| {ours} | 0 / 1 / 0 | 0 / 1 / 0 | 0 / 1 / 0 | 1 / 0 / 0 | 0 / 0 / 1 |"

@@ -23,17 +23,24 @@ def model() -> dv.DualViewMixture:
 
 def test_ranks_are_those_of_every_quantity(model: dv.DualViewMixture) -> None:
     found = dv.calibrate(model, n=6, n_warmup=30, thin=2)
-    assert {"alpha", "n_clusters", "latent", "params.noise_precision", "features.base_dof"} <= set(found.ranks)
+    assert {"alpha", "n_clusters", "latent", "params.noise_precision", "features.base_dof"} <= set(
+        found.ranks
+    )
     assert found.ranks.shape[0] == 6
     assert ((found.ranks >= 0) & (found.ranks <= 19)).all().all()
-    pd.testing.assert_frame_equal(dv.calibrate(model, n=6, n_warmup=30, thin=2, n_jobs=2).ranks, found.ranks)
+    pd.testing.assert_frame_equal(
+        dv.calibrate(model, n=6, n_warmup=30, thin=2, n_jobs=2).ranks, found.ranks
+    )
     assert "data sets from the prior" in found.text()
     assert len(plots.ranks(found).ravel()) >= len(found.ranks.columns)
 
 
 def test_ranks_that_are_not_uniform_are_told() -> None:
     rng = np.random.default_rng(0)
-    flat, narrow = rng.integers(0, 20, 200), np.clip(np.round(19 * rng.beta(0.3, 0.3, 200)), 0, 19).astype(int)
+    flat, narrow = (
+        rng.integers(0, 20, 200),
+        np.clip(np.round(19 * rng.beta(0.3, 0.3, 200)), 0, 19).astype(int),
+    )
     assert Calibration(pd.DataFrame({"flat": flat}), 19, 0).calibrated
     both = Calibration(pd.DataFrame({"flat": flat, "narrow": narrow}), 19, 0)
     assert not both.calibrated

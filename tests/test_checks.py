@@ -36,7 +36,9 @@ def test_what_is_no_positive_number(value):
         checks.positive_number(value, "ridge")
 
 
-@pytest.mark.parametrize("table", [pd.DataFrame({"a": [1], "b": [2]}), pl.DataFrame({"a": [1], "b": [2]})])
+@pytest.mark.parametrize(
+    "table", [pd.DataFrame({"a": [1], "b": [2]}), pl.DataFrame({"a": [1], "b": [2]})]
+)
 def test_column_names_of_every_library(table):
     assert checks.column_names(table) == ["a", "b"]
 
@@ -70,7 +72,9 @@ def test_tables_of_every_kind(values):
     np.testing.assert_array_equal(array, [[1, 2], [3, 4]])
 
 
-@pytest.mark.parametrize("values", [pd.Series([True, False]), pl.Series([True, False]), [True, False], np.array([1, 0])])
+@pytest.mark.parametrize(
+    "values", [pd.Series([True, False]), pl.Series([True, False]), [True, False], np.array([1, 0])]
+)
 def test_columns_of_every_kind(values):
     np.testing.assert_array_equal(checks.numbers(values, "outcome", n_dims=1), [1.0, 0.0])
 
@@ -89,14 +93,18 @@ def test_columns_of_every_kind(values):
 )
 def test_missing_and_infinite_values_are_told_by_row(values):
     with pytest.raises(
-        InputError, match=r"outcome must be finite; it contains NaN or infinity \(inf\) in row 1\. Drop or fill"
+        InputError,
+        match=r"outcome must be finite; it contains NaN or infinity \(inf\) in row 1\. Drop "
+        r"or fill",
     ):
         checks.numbers(values, "outcome", n_dims=1)
 
 
 def test_missing_values_are_told_by_column_where_there_are_names():
     with pytest.raises(InputError, match=r"in rows 0, 2, column\(s\) hour\."):
-        checks.numbers(pd.DataFrame({"hour": [np.nan, 1, np.inf], "day": [1, 2, 3]}), "covariates", n_dims=2)
+        checks.numbers(
+            pd.DataFrame({"hour": [np.nan, 1, np.inf], "day": [1, 2, 3]}), "covariates", n_dims=2
+        )
 
 
 def test_long_lists_are_cut():
@@ -126,24 +134,41 @@ def test_what_is_no_number(values, what):
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
 def test_columns_of_text_are_named(library):
     table = library({"hour": [1.0, 2.0], "topic": ["x", "y"], "digits": ["1", "2"]})
-    with pytest.raises(InputError, match=r"in column\(s\) topic, digits\. Convert it to numbers, encode it or drop it\."):
+    with pytest.raises(
+        InputError,
+        match=r"in column\(s\) topic, digits\. Convert it to numbers, encode it or drop it\.",
+    ):
         checks.numbers(table, "covariates", n_dims=2)
 
 
 def test_something_else():
-    with pytest.raises(InputError, match="outcome must hold numbers only; got something of type dict"):
+    with pytest.raises(
+        InputError, match="outcome must hold numbers only; got something of type dict"
+    ):
         checks.numbers(np.array([{}, []], dtype=object), "outcome", n_dims=1)
     with pytest.raises(InputError, match="covariates must have rows of one length; row 0 has 2"):
         checks.numbers([[1, 2], [3]], "covariates", n_dims=2)
-    with pytest.raises(InputError, match=r"must be a dense array; got a sparse matrix\. Pass covariates\.toarray\(\)"):
+    with pytest.raises(
+        InputError,
+        match=r"must be a dense array; got a sparse matrix\. Pass covariates\.toarray\(\)",
+    ):
         checks.numbers(sparse.eye_array(3), "covariates", n_dims=2)
 
 
 @pytest.mark.parametrize(
     ("values", "n_dims", "message"),
     [
-        (np.ones(3), 2, r"a table with rows and columns; got an array of shape \(3,\)\. A single column is v.reshape\(-1, 1\)"),
-        (np.ones((3, 1)), 1, r"one-dimensional; got an array of shape \(3, 1\)\. Pass v\.ravel\(\)"),
+        (
+            np.ones(3),
+            2,
+            r"a table with rows and columns; got an array of shape \(3,\)\. A single column is "
+            r"v.reshape\(-1, 1\)",
+        ),
+        (
+            np.ones((3, 1)),
+            1,
+            r"one-dimensional; got an array of shape \(3, 1\)\. Pass v\.ravel\(\)",
+        ),
         (np.ones((3, 2)), 1, r"one-dimensional; got an array of shape \(3, 2\)\.$"),
         (1.0, 1, r"one-dimensional; got an array of shape \(\)"),
         (None, 2, "a table with rows and columns"),
@@ -155,9 +180,13 @@ def test_wrong_dimensions(values, n_dims, message):
         checks.numbers(values, "v", n_dims=n_dims)
 
 
-@pytest.mark.parametrize(("factor", "size"), [(1e101, "large"), (1e300, "large"), (1e-101, "small"), (5e-324, "small")])
+@pytest.mark.parametrize(
+    ("factor", "size"), [(1e101, "large"), (1e300, "large"), (1e-101, "small"), (5e-324, "small")]
+)
 def test_numbers_without_squares(factor, size):
-    with pytest.raises(InputError, match=f"outcome is too {size} to compute with: .* Use another unit"):
+    with pytest.raises(
+        InputError, match=f"outcome is too {size} to compute with: .* Use another unit"
+    ):
         checks.numbers(factor * np.ones(3), "outcome", n_dims=1)
     with pytest.raises(InputError, match=rf"too {size} to compute with in column\(s\) b:"):
         checks.check_range(np.array([1.0, factor]), "X", ["a", "b"])
@@ -177,10 +206,19 @@ def test_rounding_is_no_variation(value):
 
 
 PARTICIPATION = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.5, 1.0, 0.0]])
-FORMS = [sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix]
+FORMS = [
+    sparse.csr_array,
+    sparse.csc_array,
+    sparse.coo_array,
+    sparse.csr_matrix,
+    sparse.csc_matrix,
+    sparse.coo_matrix,
+]
 
 
-@pytest.mark.parametrize("form", [*FORMS, sparse.lil_array, sparse.dok_array, sparse.bsr_matrix, sparse.dia_matrix])
+@pytest.mark.parametrize(
+    "form", [*FORMS, sparse.lil_array, sparse.dok_array, sparse.bsr_matrix, sparse.dia_matrix]
+)
 def test_every_sparse_format(form):
     matrix = checks.participation_matrix(form(PARTICIPATION))
     assert isinstance(matrix, sparse.csr_array)
@@ -188,7 +226,9 @@ def test_every_sparse_format(form):
 
 
 def test_duplicates_and_explicit_zeros_leave_the_given_matrix_as_it_is():
-    given = sparse.csr_array((np.array([1.0, 2.0, 0.0, 4.0]), np.array([1, 1, 0, 2]), np.array([0, 3, 4])), shape=(2, 3))
+    given = sparse.csr_array(
+        (np.array([1.0, 2.0, 0.0, 4.0]), np.array([1, 1, 0, 2]), np.array([0, 3, 4])), shape=(2, 3)
+    )
     matrix = checks.participation_matrix(given)
     np.testing.assert_array_equal(matrix.toarray(), [[0, 3, 0], [0, 0, 4]])
     assert (matrix.nnz, given.nnz) == (2, 4)
@@ -199,12 +239,17 @@ def test_duplicates_and_explicit_zeros_leave_the_given_matrix_as_it_is():
 def test_participation_that_is_not_finite(form, value):
     bad = PARTICIPATION.copy()
     bad[2, 1] = bad[0, 1] = value
-    with pytest.raises(InputError, match=r"participation must be finite; it contains NaN or infinity \(inf\) in rows 0, 2\."):
+    with pytest.raises(
+        InputError,
+        match=r"participation must be finite; it contains NaN or infinity \(inf\) in rows 0, 2\.",
+    ):
         checks.participation_matrix(form(bad))
 
 
 def test_other_matrices_that_are_no_participation():
-    with pytest.raises(InputError, match="participation must hold numbers only; got a sparse matrix of complex128"):
+    with pytest.raises(
+        InputError, match="participation must hold numbers only; got a sparse matrix of complex128"
+    ):
         checks.participation_matrix(sparse.csr_array(1j * PARTICIPATION))
     with pytest.raises(InputError, match="participation must be a table"):
         checks.participation_matrix(sparse.coo_array(np.ones(3)))
@@ -217,4 +262,6 @@ def test_other_matrices_that_are_no_participation():
 def test_participation_of_every_type(dtype):
     counts = np.array([[1, 0, 1], [0, 1, 0]]).astype(dtype)
     np.testing.assert_array_equal(checks.participation_matrix(counts), counts.astype(float))
-    np.testing.assert_array_equal(checks.participation_matrix(sparse.csr_array(counts)).toarray(), counts.astype(float))
+    np.testing.assert_array_equal(
+        checks.participation_matrix(sparse.csr_array(counts)).toarray(), counts.astype(float)
+    )

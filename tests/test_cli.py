@@ -74,11 +74,15 @@ def test_users_table_is_that_of_the_fit(done):
     table = rows(done)
     forum = dv.datasets.agreement(12, 20, seed=3)
     assert [int(row["user"]) for row in table] == list(range(12))
-    np.testing.assert_allclose([float(row["true_latent"]) for row in table], forum.latent, rtol=1e-5)
+    np.testing.assert_allclose(
+        [float(row["true_latent"]) for row in table], forum.latent, rtol=1e-5
+    )
     assert [int(row["true_cluster"]) for row in table] == forum.labels.tolist()
     for row in table:
         assert float(row["latent_low"]) <= float(row["latent_median"]) <= float(row["latent_high"])
-    assert {int(row["cluster"]) for row in table} == set(range(len({row["cluster"] for row in table})))
+    assert {int(row["cluster"]) for row in table} == set(
+        range(len({row["cluster"] for row in table}))
+    )
 
 
 def test_report_has_the_numbers_of_the_summary(told):
@@ -90,7 +94,9 @@ def test_report_has_the_numbers_of_the_summary(told):
     assert "dualview demo --seed 3 --users 12 --threads 20 --draws 100 --max-draws 200" in report
     assert re.search(r"adjusted Rand +(-?[\d.]+)", text)[1] in report
     for model in ("dual-DP", "single", "noise alone"):
-        numbers = re.search(rf"^{model} +([\d.]+)(?: +(-?[\d.]+) +([\d.]+))?$", text, re.M).groups(default="")
+        numbers = re.search(rf"^{model} +([\d.]+)(?: +(-?[\d.]+) +([\d.]+))?$", text, re.M).groups(
+            default=""
+        )
         assert f"| {model} | {' | '.join(numbers)} |" in report
     assert str(out) not in report
 
@@ -129,7 +135,17 @@ def test_same_seed_same_files_and_old_ones_are_replaced(done, tmp_path):
 
 @pytest.mark.slow
 def test_as_a_process(done, tmp_path):
-    command = [sys.executable, "-m", "dualview.cli", "demo", "--out", "results", "--seed", "3", *TINY]
+    command = [
+        sys.executable,
+        "-m",
+        "dualview.cli",
+        "demo",
+        "--out",
+        "results",
+        "--seed",
+        "3",
+        *TINY,
+    ]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert "adjusted Rand" in result.stdout
@@ -211,7 +227,9 @@ def test_a_process_ends_with_code_2_and_no_traceback(tmp_path):
 
 
 @pytest.mark.parametrize("inside", ["", "below", "far/below"])
-def test_a_file_in_the_place_of_the_folder_is_noticed_before_the_fit(inside, tmp_path, monkeypatch, capsys):
+def test_a_file_in_the_place_of_the_folder_is_noticed_before_the_fit(
+    inside, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(dv.DualViewMixture, "fit", _no_fit)
     (tmp_path / "taken").write_text("mine")
     assert run(tmp_path / "taken" / inside) == 2
@@ -261,7 +279,10 @@ def test_without_matplotlib_the_demo_says_so_before_the_fit(tmp_path, monkeypatc
 
 
 def test_the_package_can_be_imported_without_its_extras():
-    code = "import sys; sys.modules['matplotlib'] = sys.modules['cyclopts'] = None; import dualview.cli, dualview.plots"
+    code = (
+        "import sys; sys.modules['matplotlib'] = sys.modules['cyclopts'] = None; import "
+        "dualview.cli, dualview.plots"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -289,16 +310,27 @@ def test_errors_name_options_and_where_help_is(tmp_path, capsys):
 def test_arguments_that_are_no_options_keep_their_names():
     said = "participation must be (n_threads, n_users)"
     assert with_options(said, options_of(cli.fit)) == said
-    assert with_options("test_share and n_draws", options_of(cli.forum)) == "--test-share and --draws"
+    assert (
+        with_options("test_share and n_draws", options_of(cli.forum)) == "--test-share and --draws"
+    )
     assert with_options("n_draws", []) == "n_draws"
 
 
 def test_advice_on_columns_speaks_of_the_file():
     where = "in the file of --columns, which 'dualview columns' writes"
     for said, words in (
-        ("Give behavior_prior=GaussianPrior(mean, covariance).", "Give --behavior-prior likelihood."),
+        (
+            "Give behavior_prior=GaussianPrior(mean, covariance).",
+            "Give --behavior-prior likelihood.",
+        ),
         ("columns={'a b': 'ignore'}.", f"['a b'] kind = \"ignore\" {where}."),
-        ("columns={'x': {'kind': 'rounded', 'step': 0.5}}, or", f"['x'] kind = \"rounded\", step = 0.5 {where}, or"),
-        ('columns={\'x\': Censored("low", "high")}', f'[\'x\'] kind = "censored", low = "low", high = "high" {where}'),
+        (
+            "columns={'x': {'kind': 'rounded', 'step': 0.5}}, or",
+            f"['x'] kind = \"rounded\", step = 0.5 {where}, or",
+        ),
+        (
+            'columns={\'x\': Censored("low", "high")}',
+            f'[\'x\'] kind = "censored", low = "low", high = "high" {where}',
+        ),
     ):
         assert with_options(said, []) == words

@@ -36,13 +36,21 @@ def behavior(kind: str) -> Any:
     design = rng.uniform(0.5, 2.0, (len(USER), 1))
     latent = np.array([1.0, -1.0, 0.5, -0.5])[USER]
     if kind == "binary":
-        return dv.BinaryOutcomes(USER, design, rng.random(len(USER)) < 1 / (1 + np.exp(-2.0 * design[:, 0] * latent)))
+        return dv.BinaryOutcomes(
+            USER, design, rng.random(len(USER)) < 1 / (1 + np.exp(-2.0 * design[:, 0] * latent))
+        )
     outcome = design[:, 0] * latent + 0.8 * rng.standard_normal(len(USER))
     return dv.UserRegression(USER, design, outcome, noise_variance=0.5)
 
 
 def fit(observations: Any, seed: int, n_draws: int = 200) -> dv.DualViewMixture:
-    settings = {"n_warmup": 100, "n_draws": n_draws, "n_chains": 2, "behavior_prior": PRIOR, "random_state": seed}
+    settings = {
+        "n_warmup": 100,
+        "n_draws": n_draws,
+        "n_chains": 2,
+        "behavior_prior": PRIOR,
+        "random_state": seed,
+    }
     return dv.DualViewMixture(1, **settings).fit(None, observations)
 
 
@@ -56,7 +64,10 @@ def test_log_likelihoods_are_those_of_the_outcomes(kind: str) -> None:
         wanted = np.log(np.where(observations.outcome == 1, chance, 1 - chance))
     else:
         precision = model.posterior_["noise_precision"][..., None]
-        wanted = 0.5 * np.log(precision / (2 * np.pi)) - 0.5 * precision * (observations.outcome - expected) ** 2
+        wanted = (
+            0.5 * np.log(precision / (2 * np.pi))
+            - 0.5 * precision * (observations.outcome - expected) ** 2
+        )
     np.testing.assert_allclose(log_likelihoods(model), wanted, rtol=1e-9, atol=1e-14)
 
 
@@ -71,7 +82,9 @@ def test_table_adds_up_the_scores() -> None:
     row = table.loc[second]
     assert row["difference"] == pytest.approx(behind.sum())
     shared = shared_variance(scores[first].influence, scores[second].influence)
-    assert row["difference_se"] == pytest.approx(np.sqrt(n / (n - 1) * ((behind - behind.mean()) ** 2).sum() + shared))
+    assert row["difference_se"] == pytest.approx(
+        np.sqrt(n / (n - 1) * ((behind - behind.mean()) ** 2).sum() + shared)
+    )
     assert row["elpd"] == pytest.approx(scores[second].elpd.sum())
     own = shared_variance(scores[second].influence)
     assert own > 0.0
@@ -93,7 +106,10 @@ def test_dependent_draws_are_not_taken_for_independent_ones() -> None:
     np.testing.assert_allclose(efficiencies, (1 - rho) / (1 + rho), rtol=0.4)
     found = leave_one_out(values)
     for i, efficiency in enumerate(efficiencies):
-        data = {"posterior": {"unused": np.zeros((4, 2000))}, "log_likelihood": {"y": values[..., [i, i - 1]]}}
+        data = {
+            "posterior": {"unused": np.zeros((4, 2000))},
+            "log_likelihood": {"y": values[..., [i, i - 1]]},
+        }
         theirs = loo(arviz_base.from_dict(data), pointwise=True, reff=efficiency)
         assert found.elpd[i] == pytest.approx(float(theirs.elpd_i[0]))
         assert found.shape[i] == pytest.approx(float(theirs.pareto_k[0]))
@@ -103,16 +119,20 @@ def test_dependent_draws_are_not_taken_for_independent_ones() -> None:
 
 
 def test_few_effective_draws_make_a_score_unsure_sooner() -> None:
-    """The same values, each held for a hundred draws: a shape that thousands of draws can bear is too much for a few dozen."""
+    """The same values, each held for a hundred draws: a shape that thousands of draws can bear is
+    too much for a few dozen."""
     rng = np.random.default_rng(4)
-    values = np.log(rng.pareto(1 / 0.58, (4, 2000, 1)) + 1.0) * -1.0  # ratios 1/p with a Pareto tail of shape 0.58
+    values = (
+        np.log(rng.pareto(1 / 0.58, (4, 2000, 1)) + 1.0) * -1.0
+    )  # ratios 1/p with a Pareto tail of shape 0.58
     held = np.repeat(values[:, :20], 100, axis=1)
     assert not leave_one_out(values).unsure[0]
     assert leave_one_out(held).unsure[0]
 
 
 def test_weights_that_hardly_differ_are_sure_with_few_effective_draws() -> None:
-    """A shape of 0.4 is too much for 30 effective draws, unless weights differ by little; one above ½ has no variance."""
+    """A shape of 0.4 is too much for 30 effective draws, unless weights differ by little; one above
+    ½ has no variance."""
     noise = np.random.default_rng(5).standard_normal(1000)
 
     def sure(spread: float, shape: float, n_effective: float) -> bool:
@@ -133,7 +153,9 @@ def test_constant_likelihoods_and_short_chains_have_scores() -> None:
 def test_unsure_scores_are_no_ranking() -> None:
     assert standing(0.0, 0.0) == "best"
     assert standing(9.0, 1.0) == "clearly behind"
-    assert standing(3.9, 0.1) == "not distinguishable from the best"  # models much alike, whose errors are not normal
+    assert (
+        standing(3.9, 0.1) == "not distinguishable from the best"
+    )  # models much alike, whose errors are not normal
     assert standing(9.0, 1.0, few=True) == standing(9.0, 5.0) == "not distinguishable from the best"
     assert standing(0.0, 0.0, unsure=True) == "highest score, uncertain"
     assert standing(9.0, 1.0, unsure=True) == "rank uncertain"
@@ -145,12 +167,18 @@ def test_notes_tell_unsure_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     good = -1.0 + 0.1 * rng.standard_normal((2, 500, 4))
     bad = good - 2.0
     bad[..., 1] = -4.0 - np.log(rng.pareto(1 / 1.5, (2, 500)) + 1.0)
-    monkeypatch.setitem(comparison._SCORED, "observation", lambda model, _: leave_one_out(model.values))
+    monkeypatch.setitem(
+        comparison._SCORED, "observation", lambda model, _: leave_one_out(model.values)
+    )
 
     def table(**values: np.ndarray) -> Any:
         size = SimpleNamespace(n_chains=2, n_draws=500)
-        models: Any = {name: SimpleNamespace(values=part, posterior_=size) for name, part in values.items()}
-        return dv.compare(models, behavior=SimpleNamespace(observed=np.zeros(4), scored_as="density"))
+        models: Any = {
+            name: SimpleNamespace(values=part, posterior_=size) for name, part in values.items()
+        }
+        return dv.compare(
+            models, behavior=SimpleNamespace(observed=np.zeros(4), scored_as="density")
+        )
 
     found = table(good=good, bad=bad)
     assert found["unsure"].tolist() == [0, 1]
@@ -162,7 +190,8 @@ def test_notes_tell_unsure_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_normal_outcomes_tell_about_each_other() -> None:
-    """ln p(y_i, y_j | rest) − ln p(y_i | rest) − ln p(y_j | rest), from conditional distributions."""
+    """ln p(y_i, y_j | rest) − ln p(y_i | rest) − ln p(y_j | rest), from conditional
+    distributions."""
     rng = np.random.default_rng(8)
     root, y = rng.standard_normal((5, 7)), rng.standard_normal(5)
     covariance = root @ root.T
@@ -183,13 +212,21 @@ def test_what_normal_outcomes_tell_about_each_other() -> None:
 
 @pytest.mark.parametrize("n_threads", [8, 30])  # fewer than unknowns, and more
 def test_threads_tell_about_each_other_through_users(n_threads: int) -> None:
-    """The joint distribution of threads is that of the model, and conditional ones are those of the scores."""
+    """The joint distribution of threads is that of the model, and conditional ones are those of the
+    scores."""
     rng = np.random.default_rng(9)
     rows = np.arange(n_threads)
-    threads = dv.SharedOutcome(rng.dirichlet(np.ones(6), n_threads), rng.standard_normal(n_threads), intercept=True)
+    threads = dv.SharedOutcome(
+        rng.dirichlet(np.ones(6), n_threads), rng.standard_normal(n_threads), intercept=True
+    )
     left_out = threads.left_out()
     prior = LatentPrior(
-        np.zeros(6, dtype=int), np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1), np.ones((1, 1)), np.zeros((6, 1))
+        np.zeros(6, dtype=int),
+        np.zeros((1, 1)),
+        np.ones((1, 1, 1)),
+        np.zeros(1),
+        np.ones((1, 1)),
+        np.zeros((6, 1)),
     )
     params = {"noise_precision": 2.0, "coefficients": np.zeros(1)}
     precision, pull = left_out.joint(prior, params, rows)
@@ -198,14 +235,17 @@ def test_threads_tell_about_each_other_through_users(n_threads: int) -> None:
     np.testing.assert_allclose(threads.observed - pull / np.diagonal(precision), laws.locations)
     design = np.hstack([threads.participation @ np.eye(6), left_out._covariates])
     spread = np.block([[np.eye(6) + 1.0, np.zeros((6, 1))], [np.zeros((1, 6)), np.eye(1)]])
-    np.testing.assert_allclose(np.linalg.inv(precision), design @ spread @ design.T + np.eye(n_threads) / 2.0)
+    np.testing.assert_allclose(
+        np.linalg.inv(precision), design @ spread @ design.T + np.eye(n_threads) / 2.0
+    )
     some, other = left_out.joint(prior, params, rows[::3])
     np.testing.assert_allclose(some, precision[::3, ::3])
     np.testing.assert_allclose(other, pull[::3])
 
 
 def standardized_errors(rng: np.random.Generator) -> list[float]:
-    """(difference − truth) / error of two normal models of 60 threads of 40 users, with known noise; and without pairs."""
+    """(difference − truth) / error of two normal models of 60 threads of 40 users, with known
+    noise; and without pairs."""
     z = rng.permutation(np.arange(40) % 5)
     latent = 25.0 * z + 5.0 * rng.standard_normal(40)
 
@@ -220,18 +260,26 @@ def standardized_errors(rng: np.random.Generator) -> list[float]:
     for prior in (25.0 * np.eye(40) + 35.0**2 * (z[:, None] == z), 35.0**2 * np.eye(40)):
         precision = np.linalg.inv(threads @ prior @ threads.T + 5.0 * np.eye(60))
         pull, across = precision @ y, new @ prior @ threads.T
-        variance = 5.0 + np.einsum("ij,ij->i", new @ prior, new) - np.einsum("ij,ij->i", across @ precision, across)
+        variance = (
+            5.0
+            + np.einsum("ij,ij->i", new @ prior, new)
+            - np.einsum("ij,ij->i", across @ precision, across)
+        )
         scores = norm(y - pull / np.diagonal(precision), np.diagonal(precision) ** -0.5).logpdf(y)
         expected = norm(across @ pull, np.sqrt(variance)).logpdf(y_new).mean()
         found.append((scores, mutual_information(precision, pull), 60 * expected))
     (one, g_one, true_one), (other, g_other, true_other) = found
-    terms, common = one - other, shared_variance(Influence(g_one, g_one, 60), Influence(g_other, g_other, 60))
+    terms, common = (
+        one - other,
+        shared_variance(Influence(g_one, g_one, 60), Influence(g_other, g_other, 60)),
+    )
     away = terms.sum() - (true_one - true_other)
     return [away / comparison._error(terms, common), away / comparison._error(terms, 0.0)]
 
 
 def test_errors_know_that_threads_share_users() -> None:
-    """Over 100 worlds, standardized errors have a standard deviation of one; without pairs it is nearly two."""
+    """Over 100 worlds, standardized errors have a standard deviation of one; without pairs it is
+    nearly two."""
     rng = np.random.default_rng(11)
     ours, independent = np.std([standardized_errors(rng) for _ in range(100)], axis=0)
     assert ours == pytest.approx(1.0, abs=ACCEPT / np.sqrt(200))
@@ -240,23 +288,29 @@ def test_errors_know_that_threads_share_users() -> None:
 
 
 def test_draws_tell_what_closed_forms_do() -> None:
-    """Where the outcomes are jointly normal, covariances of draws with leverages estimate the same variance."""
+    """Where the outcomes are jointly normal, covariances of draws with leverages estimate the same
+    variance."""
     forum = dv.datasets.agreement(12, 60, seed=1)
     threads = dv.SharedOutcome(forum.participation, forum.outcome)
     model = dv.DualViewMixture(1, n_warmup=200, n_draws=2000, n_chains=2).fit(None, threads)
     first, second = left_out_pairs(model.posterior_, threads, np.arange(60))
     exact = shared_variance(Influence(first, second, 60))
     given = log_likelihoods(model)
-    assert shared_variance(comparison._influence(model.posterior_, threads, given, None)) == pytest.approx(exact, rel=0.3)
+    assert shared_variance(
+        comparison._influence(model.posterior_, threads, given, None)
+    ) == pytest.approx(exact, rel=0.3)
     assert shared_variance(Influence.of_draws(given)) != pytest.approx(exact, rel=0.3)
 
 
 def test_pairs_of_many_observations_are_sampled() -> None:
-    """Independent likelihoods share nothing; common ones share a variance that grows with the number of pairs."""
+    """Independent likelihoods share nothing; common ones share a variance that grows with the
+    number of pairs."""
     rng = np.random.default_rng(10)
     common = rng.standard_normal((2, 400, 1))
     values = 0.1 * common + np.zeros((1, 1, 1500))
-    assert shared_variance(Influence.of_draws(values)) == pytest.approx(1500 * 1499 * 0.01**2, rel=0.2)
+    assert shared_variance(Influence.of_draws(values)) == pytest.approx(
+        1500 * 1499 * 0.01**2, rel=0.2
+    )
     alone = shared_variance(Influence.of_draws(0.1 * rng.standard_normal((2, 400, 1500))))
     assert alone < 0.01 * 1500 * 1499 * 0.01**2
 
@@ -290,7 +344,9 @@ def test_what_is_no_dict_of_fits_is_refused() -> None:
         dv.compare("x")
     with pytest.raises(dv.errors.InputError, match="got None"):
         dv.compare(None)
-    with pytest.raises(dv.errors.InputError, match="'a' is a DualViewMixture, which is not fitted: call fit first"):
+    with pytest.raises(
+        dv.errors.InputError, match="'a' is a DualViewMixture, which is not fitted: call fit first"
+    ):
         dv.compare({"a": model, "b": model})
     with pytest.raises(dv.errors.InputError, match="'a' is 3"):
         dv.compare({"a": 3, "b": model})
@@ -298,15 +354,20 @@ def test_what_is_no_dict_of_fits_is_refused() -> None:
 
 def test_bad_requests() -> None:
     models = {"one": fit(behavior("normal"), 0, 30), "other": fit(behavior("normal"), 1, 30)}
-    with pytest.raises(dv.errors.InputError, match="by must be 'observation' or 'user'; got 'thread'"):
+    with pytest.raises(
+        dv.errors.InputError, match="by must be 'observation' or 'user'; got 'thread'"
+    ):
         dv.compare(models, by="thread")
     other = behavior("normal").take(np.arange(11))
-    with pytest.raises(dv.errors.InputError, match="same observations; they have one: 12, other: 11"):
+    with pytest.raises(
+        dv.errors.InputError, match="same observations; they have one: 12, other: 11"
+    ):
         dv.compare(models | {"other": fit(other, 1, 30)})
 
 
 def test_coefficients_of_their_own_are_integrated_out() -> None:
-    """With one cluster and fewer than two threads a user, scores given the coefficients are unsure; integrated ones are not."""
+    """With one cluster and fewer than two threads a user, scores given the coefficients are unsure;
+    integrated ones are not."""
     forum = dv.datasets.agreement(30, 40, seed=1)
     threads = dv.SharedOutcome(forum.participation, forum.outcome, noise_variance="paper")
     model = dv.DualViewMixture(1, n_warmup=200, n_draws=400, n_chains=2).fit(None, threads)
@@ -318,22 +379,38 @@ def test_coefficients_of_their_own_are_integrated_out() -> None:
 
 
 def known_user(kind: str) -> tuple[Any, Any]:
-    """Two clusters far apart, all parameters as good as known; users 0 and 1 are in the first, 2 and 3 in the second."""
+    """Two clusters far apart, all parameters as good as known; users 0 and 1 are in the first, 2
+    and 3 in the second."""
     rng = np.random.default_rng(7)
-    features = np.array([[-5.0], [-5.1], [5.0], [5.2], [-4.9], [5.1]]) + 0.01 * rng.standard_normal((6, 1))
+    features = np.array([[-5.0], [-5.1], [5.0], [5.2], [-4.9], [5.1]]) + 0.01 * rng.standard_normal(
+        (6, 1)
+    )
     user = np.repeat(np.arange(6), 5)
     latent = np.where(features[:, 0] < 0, -2.0, 2.0)
     if kind == "binary":
-        return features, dv.BinaryOutcomes(user, np.ones((30, 1)), rng.random(30) < 1 / (1 + np.exp(-latent[user])))
-    return features, dv.UserRegression(user, np.ones((30, 1)), latent[user] + 0.3 * rng.standard_normal(30))
+        return features, dv.BinaryOutcomes(
+            user, np.ones((30, 1)), rng.random(30) < 1 / (1 + np.exp(-latent[user]))
+        )
+    return features, dv.UserRegression(
+        user, np.ones((30, 1)), latent[user] + 0.3 * rng.standard_normal(30)
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "binary"])
 def test_scores_of_users_are_those_of_fits_without_them(kind: str) -> None:
     features, observations = known_user(kind)
-    prior = {"feature_prior": dv.GaussianPrior(0.0, 25.0), "behavior_prior": dv.GaussianPrior(0.0, 4.0)}
-    settings: dict[str, Any] = {"n_clusters": 2, "n_warmup": 300, "n_draws": 2000, "n_chains": 2, **prior}
+    prior = {
+        "feature_prior": dv.GaussianPrior(0.0, 25.0),
+        "behavior_prior": dv.GaussianPrior(0.0, 4.0),
+    }
+    settings: dict[str, Any] = {
+        "n_clusters": 2,
+        "n_warmup": 300,
+        "n_draws": 2000,
+        "n_chains": 2,
+        **prior,
+    }
     options: dict[str, Any] = {} if kind == "binary" else {"noise_variance": 0.1}
 
     def cut(rows: np.ndarray, users: np.ndarray) -> Any:
@@ -354,18 +431,26 @@ def test_scores_of_users_are_those_of_fits_without_them(kind: str) -> None:
         rest = cut(np.flatnonzero(observations.user != u), others)
         model = dv.DualViewMixture(random_state=seed, **settings).fit(features[others], rest)
         own = np.flatnonzero(observations.user == u)
-        new = type(observations)(np.zeros(5, dtype=int), observations.design[own], observations.outcome[own], **options)
+        new = type(observations)(
+            np.zeros(5, dtype=int), observations.design[own], observations.outcome[own], **options
+        )
         rows = _rows_of(model, features[u : u + 1], new)
         return float(rows)
 
-    ours = np.array([user_scores(dv.DualViewMixture(random_state=s, **settings).fit(features, whole)).elpd for s in range(4)])
+    ours = np.array(
+        [
+            user_scores(dv.DualViewMixture(random_state=s, **settings).fit(features, whole)).elpd
+            for s in range(4)
+        ]
+    )
     theirs = np.array([[without(u, 50 + s) for u in range(6)] for s in range(4)])
     error = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / 4) + 0.01
     assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) / error).max() < 2 * ACCEPT
 
 
 def _rows_of(model: Any, x: np.ndarray, new: Any) -> float:
-    """ln p(observations | features) of a new user, its vector drawn many times in each draw and cluster."""
+    """ln p(observations | features) of a new user, its vector drawn many times in each draw and
+    cluster."""
     rows = model._candidates()
     working = model.posterior_.units["features"].to_working(x)
     log_weights = rows.log_prior + rows.log_features(working, 1)[0]
@@ -377,7 +462,11 @@ def _rows_of(model: Any, x: np.ndarray, new: Any) -> float:
         location = vectors @ new.design.T
         if "noise_precision" in model.posterior_:
             s = model.posterior_.flat("noise_precision")[rows.draw][:, None]
-            densities.append((0.5 * np.log(s / (2 * np.pi)) - 0.5 * s * (new.outcome - location) ** 2).sum(axis=1))
+            densities.append(
+                (0.5 * np.log(s / (2 * np.pi)) - 0.5 * s * (new.outcome - location) ** 2).sum(
+                    axis=1
+                )
+            )
         else:
             densities.append(log_expit((2 * new.outcome - 1) * location).sum(axis=1))
     density = logsumexp(np.array(densities), axis=0) - np.log(200)
@@ -398,5 +487,7 @@ def test_scores_are_those_of_fits_without_the_observation(kind: str) -> None:
     theirs = np.array([[without(i, 10 * i + seed) for i in range(n)] for seed in seeds])
     error = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / len(seeds))
     total = np.sqrt((ours.sum(axis=1).var(ddof=1) + theirs.sum(axis=1).var(ddof=1)) / len(seeds))
-    assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) / error).max() < 2 * ACCEPT  # five runs: errors are rough
+    assert (
+        np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) / error
+    ).max() < 2 * ACCEPT  # five runs: errors are rough
     assert abs(ours.sum(axis=1).mean() - theirs.sum(axis=1).mean()) < 2 * ACCEPT * total

@@ -17,7 +17,9 @@ def test_normal(n_dims):
     law, covariance = Normal(linear, precision), np.linalg.inv(precision)
     np.testing.assert_allclose(law.mean, covariance @ linear, rtol=1e-10)
     for x in rng.standard_normal((5, n_dims)):
-        assert law.log_density(x) == pytest.approx(multivariate_normal.logpdf(x, covariance @ linear, covariance))
+        assert law.log_density(x) == pytest.approx(
+            multivariate_normal.logpdf(x, covariance @ linear, covariance)
+        )
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
@@ -28,7 +30,9 @@ def test_wishart(n_dims, spare):
     scale = np.linalg.inv(inverse_scale)
     for _ in range(5):
         x = positive_definite(rng, n_dims)
-        assert Wishart(dof, inverse_scale).log_density(x) == pytest.approx(wishart.logpdf(x, dof, scale))
+        assert Wishart(dof, inverse_scale).log_density(x) == pytest.approx(
+            wishart.logpdf(x, dof, scale)
+        )
 
 
 @pytest.mark.parametrize(("dof", "inverse_scale"), [(1.0, 1.0), (0.4, 30.0), (51.0, 1e-5)])
@@ -42,7 +46,9 @@ def test_g_is_a_gamma_law(dof, inverse_scale):
 
 def test_g_is_the_wishart_law_of_one_dimension():
     for x in (0.1, 1.0, 7.0):
-        assert G(3.3, 0.7).log_density(x) == pytest.approx(Wishart(3.3, np.array([[0.7]])).log_density(np.array([[x]])))
+        assert G(3.3, 0.7).log_density(x) == pytest.approx(
+            Wishart(3.3, np.array([[0.7]])).log_density(np.array([[x]]))
+        )
 
 
 @pytest.mark.parametrize(("dof", "inverse_scale"), [(1.0, 1.0), (5.0, 0.01)])

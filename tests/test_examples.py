@@ -12,19 +12,33 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(page for page in (ROOT / "docs").glob("*.md") if ">>>" in page.read_text(encoding="utf-8"))
-LONG_PAGES = {"agreement.md", "behaviors.md", "checks.md", "link.md", "posterior.md", "variational.md"}
+PAGES = sorted(
+    page for page in (ROOT / "docs").glob("*.md") if ">>>" in page.read_text(encoding="utf-8")
+)
+LONG_PAGES = {
+    "agreement.md",
+    "behaviors.md",
+    "checks.md",
+    "link.md",
+    "posterior.md",
+    "variational.md",
+}
 
 
 def pages() -> list[Any]:
-    return [pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in LONG_PAGES)) for page in PAGES]
+    return [
+        pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in LONG_PAGES))
+        for page in PAGES
+    ]
 
 
 def example(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up by name
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(
+        spec
+    )  # dataclasses look their module up by name
     spec.loader.exec_module(module)
     return module
 
@@ -41,11 +55,20 @@ def cold_start() -> ModuleType:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of statsmodels
-def test_repeated_measures_writes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repeated_measures_writes_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     example("repeated_measures").main(["--quick", "--out", str(tmp_path / "new")])
     with open(tmp_path / "new" / "repeated_measures.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["method"] for row in rows] == 2 * ["separate", "pooled", "mixed", "dual", "noise", "one"]
+    assert [row["method"] for row in rows] == 2 * [
+        "separate",
+        "pooled",
+        "mixed",
+        "dual",
+        "noise",
+        "one",
+    ]
     by_name = {(row["study"], row["method"]): float(row["nll"]) for row in rows}
     for study in ("sleepstudy", "BodyWeight"):
         assert by_name[study, "dual"] < by_name[study, "pooled"]
@@ -103,12 +126,19 @@ def test_cold_start_statistics(cold_start: ModuleType) -> None:
     errors = rng.normal(0.0, 3.0, (400, 25))
     rmse, error = cold_start.rmse_with_error(errors)
     assert rmse == pytest.approx(np.sqrt((errors**2).mean()))
-    assert error == pytest.approx(3.0 / np.sqrt(2 * errors.size), rel=0.2)  # the normal law's, for independent users
+    assert error == pytest.approx(
+        3.0 / np.sqrt(2 * errors.size), rel=0.2
+    )  # the normal law's, for independent users
     together = np.repeat(errors[:, :1], 25, axis=1)
-    assert cold_start.rmse_with_error(together)[1] == pytest.approx(3.0 / np.sqrt(2 * len(errors)), rel=0.2)
+    assert cold_start.rmse_with_error(together)[1] == pytest.approx(
+        3.0 / np.sqrt(2 * len(errors)), rel=0.2
+    )
     levels = np.array([[0.01, 0.05, 0.2], [0.5, 0.92, 0.99]])
     np.testing.assert_array_equal(cold_start.inside(levels, 0.8), [[0, 0, 1], [1, 0, 0]])
-    assert cold_start.mean_with_error(cold_start.inside(levels, 0.95)) == (pytest.approx(2 / 3), pytest.approx(0.0))
+    assert cold_start.mean_with_error(cold_start.inside(levels, 0.95)) == (
+        pytest.approx(2 / 3),
+        pytest.approx(0.0),
+    )
 
 
 @pytest.mark.parametrize("page", pages())

@@ -12,7 +12,9 @@ from dualview.interval_gaussian import fit_gaussian, truncated_moments
 from dualview.units import GaussianPrior, Whitening
 from yardsticks import positive_definite
 
-SETTINGS = settings(derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(
+    derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
+)
 INF = np.inf
 
 
@@ -33,7 +35,9 @@ def test_exact_cells_have_the_moments_of_the_sample_to_the_last_bit(n_dims):
     ours, theirs = Whitening.of(GaussianPrior(*found)), Whitening.of_data(x)
     np.testing.assert_array_equal(ours.mean, theirs.mean)
     np.testing.assert_array_equal(ours.factor, theirs.factor)
-    np.testing.assert_allclose(found.covariance, np.cov(x.T, ddof=1).reshape(n_dims, n_dims), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.covariance, np.cov(x.T, ddof=1).reshape(n_dims, n_dims), rtol=1e-12
+    )
 
 
 def test_users_of_whom_nothing_is_known_change_nothing():
@@ -53,9 +57,13 @@ def test_monotone_holes_have_the_closed_form_of_regression():
     slope = np.cov(x[:30].T)[0, 1] / np.var(x[:30, 0], ddof=1)
     left = np.var(x[:30, 1] - slope * x[:30, 0])
     variance = np.var(x[:, 0])
-    expected = np.array([[variance, slope * variance], [slope * variance, left + slope**2 * variance]])
+    expected = np.array(
+        [[variance, slope * variance], [slope * variance, left + slope**2 * variance]]
+    )
     np.testing.assert_allclose(
-        mean, [x[:, 0].mean(), x[:30, 1].mean() + slope * (x[:, 0].mean() - x[:30, 0].mean())], rtol=1e-6
+        mean,
+        [x[:, 0].mean(), x[:30, 1].mean() + slope * (x[:, 0].mean() - x[:30, 0].mean())],
+        rtol=1e-6,
     )
     np.testing.assert_allclose(covariance, expected * 50 / 49, rtol=1e-5)
 
@@ -75,11 +83,15 @@ def test_exact_and_missing_cells_have_maximum_likelihood():
             users = (~missing == seen).all(axis=1)
             if seen.any():
                 here = covariance[np.ix_(seen, seen)]
-                total -= multivariate_normal.logpdf(x[np.ix_(users, seen)], values[:3][seen], here).sum()
+                total -= multivariate_normal.logpdf(
+                    x[np.ix_(users, seen)], values[:3][seen], here
+                ).sum()
         return total
 
     found = fit_gaussian(*with_holes(x, missing))
-    start = np.concatenate([found.mean, np.linalg.cholesky(found.covariance * (n_users - 1) / n_users)[places]])
+    start = np.concatenate(
+        [found.mean, np.linalg.cholesky(found.covariance * (n_users - 1) / n_users)[places]]
+    )
     best = minimize(loss, start + 0.1, method="BFGS", options={"gtol": 1e-6})
     np.testing.assert_allclose(start, best.x, atol=2e-5)
 
@@ -109,7 +121,12 @@ def test_one_column_of_intervals_has_maximum_likelihood_with_one_user_more(ends)
 
     mean, covariance = fit_gaussian(low[:, None], high[:, None])
     found = np.array([mean[0], 0.5 * np.log(covariance[0, 0] * (len(low) - 1) / len(low))])
-    best = minimize(loss, found + 0.05, method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12, "maxiter": 4000})
+    best = minimize(
+        loss,
+        found + 0.05,
+        method="Nelder-Mead",
+        options={"xatol": 1e-8, "fatol": 1e-12, "maxiter": 4000},
+    )
     np.testing.assert_allclose(found, best.x, atol=1e-4)
 
 
@@ -119,7 +136,9 @@ def test_narrow_intervals_are_nearly_exact():
     mean, covariance = fit_gaussian(x - width, x + width)
     expected, unit = np.cov(x.T), x.std(axis=0)
     np.testing.assert_allclose((mean - x.mean(axis=0)) / unit, 0.0, atol=1e-5)
-    np.testing.assert_allclose(covariance / np.outer(unit, unit), expected / np.outer(unit, unit), atol=0.01)  # one user more
+    np.testing.assert_allclose(
+        covariance / np.outer(unit, unit), expected / np.outer(unit, unit), atol=0.01
+    )  # one user more
 
 
 def test_wide_intervals_keep_most_of_a_correlation():
@@ -139,7 +158,9 @@ def test_columns_that_nobody_has_both_of_stay_uncorrelated():
     missing[:20, 0] = missing[20:, 1] = True
     mean, covariance = fit_gaussian(*with_holes(x, missing))
     np.testing.assert_allclose(mean, [x[20:, 0].mean(), x[:20, 1].mean()], rtol=1e-6)
-    np.testing.assert_allclose(covariance, np.diag([x[20:, 0].var(), x[:20, 1].var()]) * 40 / 39, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(
+        covariance, np.diag([x[20:, 0].var(), x[:20, 1].var()]) * 40 / 39, rtol=1e-5, atol=1e-8
+    )
 
 
 def check_proper(found, n_dims):
@@ -165,7 +186,9 @@ def test_few_complete_users():
 
 @SETTINGS
 @given(st.integers(0, 10**6), st.integers(3, 25), st.integers(1, 4), st.floats(-6, 6))
-def test_any_mixture_of_cells_has_a_proper_gaussian_that_moves_with_the_data(seed, n_users, n_dims, magnitude):
+def test_any_mixture_of_cells_has_a_proper_gaussian_that_moves_with_the_data(
+    seed, n_users, n_dims, magnitude
+):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n_users, n_dims)) + rng.standard_normal((n_users, 1))
     cell = rng.choice(5, p=[0.4, 0.2, 0.2, 0.1, 0.1], size=x.shape)
@@ -177,7 +200,9 @@ def test_any_mixture_of_cells_has_a_proper_gaussian_that_moves_with_the_data(see
     scale = 10.0 ** (magnitude * rng.random(n_dims))
     moved = fit_gaussian(scale * low + 7.0 * scale, scale * high + 7.0 * scale)
     np.testing.assert_allclose(moved.mean / scale - 7.0, found.mean, atol=1e-3)
-    np.testing.assert_allclose(moved.covariance / np.outer(scale, scale), found.covariance, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        moved.covariance / np.outer(scale, scale), found.covariance, rtol=1e-3, atol=1e-3
+    )
 
 
 def test_same_input_same_result():
@@ -190,8 +215,16 @@ def test_same_input_same_result():
 @pytest.mark.parametrize(
     ("low", "high", "message"),
     [
-        ([[1.0, 2.0], [1.0, 3.0], [1.0, -INF]], [[1.0, 2.0], [1.0, 3.0], [1.0, INF]], r"column\(s\) a is one value"),
-        ([[2.0, 5.0], [3.0, -INF]], [[2.0, INF], [3.0, 5.0]], r"column\(s\) b is one value, or a bound that all users share"),
+        (
+            [[1.0, 2.0], [1.0, 3.0], [1.0, -INF]],
+            [[1.0, 2.0], [1.0, 3.0], [1.0, INF]],
+            r"column\(s\) a is one value",
+        ),
+        (
+            [[2.0, 5.0], [3.0, -INF]],
+            [[2.0, INF], [3.0, 5.0]],
+            r"column\(s\) b is one value, or a bound that all users share",
+        ),
     ],
 )
 def test_columns_without_spread_are_refused(low, high, message):
@@ -204,7 +237,10 @@ def test_dependent_columns_are_refused():
     x = np.column_stack([x, 2.0 * x[:, 0] - x[:, 2] + 1.0])
     missing = np.zeros(x.shape, dtype=bool)
     missing[0, 1] = True
-    with pytest.raises(InputError, match="Columns a, c, d are linearly dependent: one of them follows from the others"):
+    with pytest.raises(
+        InputError,
+        match="Columns a, c, d are linearly dependent: one of them follows from the others",
+    ):
         fit_gaussian(*with_holes(x, missing), ["a", "b", "c", "d"])
 
 
@@ -227,7 +263,9 @@ def test_dependent_columns_are_refused():
 )
 def test_truncated_moments_are_those_of_scipy(low, high):
     mean, variance = truncated_moments(np.array([float(low)]), np.array([float(high)]))
-    np.testing.assert_allclose([mean[0], variance[0]], truncnorm.stats(low, high, moments="mv"), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        [mean[0], variance[0]], truncnorm.stats(low, high, moments="mv"), rtol=1e-6, atol=1e-12
+    )
 
 
 @SETTINGS

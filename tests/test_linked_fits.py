@@ -35,7 +35,8 @@ def test_slopes_are_found_in_the_users_units(linked):
 
 
 def test_one_cluster_is_a_mixed_model_with_a_fixed_slope(linked):
-    """With normal effects and a common slope the posterior mean is the generalised least-squares one, given the variances."""
+    """With normal effects and a common slope the posterior mean is the generalised least-squares
+    one, given the variances."""
     model, X, _, behavior = linked
     post = model.posterior_
     noise = 1.0 / post["noise_precision"].mean()
@@ -72,7 +73,9 @@ def test_a_saved_posterior_predicts_the_same(linked, tmp_path):
     again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
     assert again.link == "linear"
     X_new = np.array([[6.0, 5.0]])
-    np.testing.assert_array_equal(again.predict_latent(X_new).mean, model.predict_latent(X_new).mean)
+    np.testing.assert_array_equal(
+        again.predict_latent(X_new).mean, model.predict_latent(X_new).mean
+    )
 
 
 @pytest.mark.slow
@@ -98,8 +101,12 @@ def test_a_checkpointed_run_goes_on_to_the_same_draws(tmp_path):
 def test_vectors_have_slopes_for_each_number(pooling):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(15, 3))
-    behavior = dv.UserRegression(rng.integers(0, 15, 80), rng.normal(size=(80, 2)), rng.normal(size=80), n_users=15)
-    model = dv.DualViewMixture(link="linear", pooling=pooling, n_warmup=10, n_draws=10, n_chains=2).fit(X, behavior)
+    behavior = dv.UserRegression(
+        rng.integers(0, 15, 80), rng.normal(size=(80, 2)), rng.normal(size=80), n_users=15
+    )
+    model = dv.DualViewMixture(
+        link="linear", pooling=pooling, n_warmup=10, n_draws=10, n_chains=2
+    ).fit(X, behavior)
     assert model.posterior_["slopes"].shape == (2, 10, 2, 3)
     assert "slopes[1, 2]" in model.posterior_.scalars()
 
@@ -131,13 +138,18 @@ class TestCompare:
         post = model.posterior_
         mean = behavior.participation @ post["latent"][1, 7]
         precision = post["noise_precision"][1, 7]
-        expected = 0.5 * np.log(precision / (2 * np.pi)) - 0.5 * precision * (behavior.observed - mean) ** 2
+        expected = (
+            0.5 * np.log(precision / (2 * np.pi))
+            - 0.5 * precision * (behavior.observed - mean) ** 2
+        )
         np.testing.assert_allclose(values[1, 7], expected)
 
     def test_what_is_wrong_is_said(self, linked):
         model, _, _, behavior = linked
         with pytest.raises(InputError, match="two or more fitted models"):
             dv.compare({"one": model})
-        fewer = dv.DualViewMixture(1, n_warmup=5, n_draws=10, n_chains=2).fit(None, behavior.take(np.arange(50)))
+        fewer = dv.DualViewMixture(1, n_warmup=5, n_draws=10, n_chains=2).fit(
+            None, behavior.take(np.arange(50))
+        )
         with pytest.raises(InputError, match="linked: 300, fewer: 50"):
             dv.compare({"linked": model, "fewer": fewer})

@@ -1,4 +1,5 @@
-"""Many features and few users: units that keep users apart, and a warning where the default ones do not."""
+"""Many features and few users: units that keep users apart, and a warning where the default ones do
+not."""
 
 import re
 
@@ -15,7 +16,8 @@ N_USERS = 60
 
 
 def wide(n_dims, seed=0):
-    """Three clusters whose means in each feature are −1.5, 0 and 1.5 standard deviations, in random order."""
+    """Three clusters whose means in each feature are −1.5, 0 and 1.5 standard deviations, in random
+    order."""
     rng = np.random.default_rng(seed)
     labels = np.arange(N_USERS) % 3
     means = np.column_stack([rng.permutation([-1.5, 0.0, 1.5]) for _ in range(n_dims)])
@@ -38,7 +40,9 @@ def test_constants_by_word():
     assert 0.0 < share < 1.0
     expected = (1 - share) * sample / np.outer(sizes, sizes) + share * np.eye(5)
     np.testing.assert_allclose(shrunk, expected, rtol=1e-9)
-    np.testing.assert_array_equal(Whitening.of_data(x).prior[1], Whitening.of_data(x, None).prior[1])
+    np.testing.assert_array_equal(
+        Whitening.of_data(x).prior[1], Whitening.of_data(x, None).prior[1]
+    )
 
 
 @pytest.mark.parametrize("shrinkage", ["diagonal", "shrunk"])
@@ -54,7 +58,9 @@ def test_the_span_stays_what_it_is(case, shrinkage):
     assert units.n_dims == plain.n_dims == (N_USERS - 1 if case == "more columns than users" else 5)
     np.testing.assert_allclose(units.vectors(units.to_working(x)), x, atol=1e-9)
     if shrinkage == "diagonal":
-        standard = (x - x.mean(axis=0)) / np.where(np.ptp(x, axis=0) > 0, x.std(axis=0, ddof=1), 1.0)
+        standard = (x - x.mean(axis=0)) / np.where(
+            np.ptp(x, axis=0) > 0, x.std(axis=0, ddof=1), 1.0
+        )
         np.testing.assert_allclose(distances(units.to_working(x)), distances(standard), atol=1e-9)
 
 
@@ -72,7 +78,10 @@ SHORT = {"n_warmup": 1, "n_draws": 2, "n_chains": 1, "init": "one"}
 @pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
 @pytest.mark.parametrize(("n_dims", "effect"), [(15, "little"), (30, "little"), (59, "nothing")])
 def test_many_features_are_warned_of(n_dims, effect):
-    wanted = f"The features span {n_dims} dimensions and there are only 60 users. In units of the features' own covariance, the"
+    wanted = (
+        f"The features span {n_dims} dimensions and there are only 60 users. In units of "
+        "the features' own covariance, the"
+    )
     with pytest.warns(DataWarning, match=re.escape(wanted)) as caught:
         dv.DualViewMixture(**SHORT).fit(wide(n_dims)[0])
     assert f"they then say {effect} about clusters" in str(caught[0].message)
@@ -96,16 +105,25 @@ def test_others_are_not(n_dims, options):
 
 
 def test_other_words_are_refused():
-    wanted = 'feature_prior must be a GaussianPrior(mean, covariance), "shrunk", "diagonal" or None; got \'round\'.'
+    wanted = (
+        'feature_prior must be a GaussianPrior(mean, covariance), "shrunk", "diagonal" or '
+        "None; got 'round'."
+    )
     with pytest.raises(InputError, match=re.escape(wanted)):
         dv.DualViewMixture(feature_prior="round").fit(wide(3)[0])
 
 
-@pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning", "ignore::dualview.errors.DataWarning")
+@pytest.mark.filterwarnings(
+    "ignore::dualview.errors.ConvergenceWarning", "ignore::dualview.errors.DataWarning"
+)
 def test_clusters_are_found_where_the_default_finds_none():
-    """W_0 is learnt all the same; its prior, worth D users, keeps it from undoing the diagonal units."""
+    """W_0 is learnt all the same; its prior, worth D users, keeps it from undoing the diagonal
+    units."""
     x, labels = wide(30)
     settings = {"n_warmup": 60, "n_draws": 60, "n_chains": 1}
-    default, diagonal = (dv.DualViewMixture(feature_prior=word, **settings).fit(x).labels_ for word in (None, "diagonal"))
+    default, diagonal = (
+        dv.DualViewMixture(feature_prior=word, **settings).fit(x).labels_
+        for word in (None, "diagonal")
+    )
     assert adjusted_rand_score(labels, default) < 0.1
     assert adjusted_rand_score(labels, diagonal) > 0.9

@@ -1,4 +1,5 @@
-"""Obvious misuse of the public functions: an error of ours that says what was wanted, what came and what to do."""
+"""Obvious misuse of the public functions: an error of ours that says what was wanted, what came and
+what to do."""
 
 import re
 import warnings
@@ -20,7 +21,23 @@ TABLE = pd.DataFrame({"user": USER, "dose": DESIGN[:, 0], "y": Y})
 THREADS = dv.SharedOutcome(FORUM.participation, FORUM.outcome)
 ANSWERS = dv.UserRegression(USER, DESIGN, Y)
 RAGGED = [[1.0, 2.0], [3.0], [4.0, 5.0]]
-ODD: list[Any] = [None, "x", "", 3, -1, 2.5, 1e12, True, [], [[]], RAGGED, {}, object(), np.ones((2, 2, 2)), float("nan")]
+ODD: list[Any] = [
+    None,
+    "x",
+    "",
+    3,
+    -1,
+    2.5,
+    1e12,
+    True,
+    [],
+    [[]],
+    RAGGED,
+    {},
+    object(),
+    np.ones((2, 2, 2)),
+    float("nan"),
+]
 
 
 class Things(NamedTuple):
@@ -38,9 +55,18 @@ def things() -> Things:
     models = [dv.DualViewMixture(n_warmup=2, n_draws=5, n_chains=2, n_jobs=1) for _ in range(2)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model, vector = models[0].fit(FORUM.features, THREADS), models[1].fit(FORUM.features, ANSWERS)
+        model, vector = (
+            models[0].fit(FORUM.features, THREADS),
+            models[1].fit(FORUM.features, ANSWERS),
+        )
     some = FORUM.features[:2]
-    return Things(model, vector, model.predict_outcome(THREADS), model.predict_latent(some), vector.predict_latent(some))
+    return Things(
+        model,
+        vector,
+        model.predict_outcome(THREADS),
+        model.predict_latent(some),
+        vector.predict_latent(some),
+    )
 
 
 MESSAGES: dict[str, tuple[Callable[[Things], Any], type[InputError], str]] = {
@@ -49,40 +75,79 @@ MESSAGES: dict[str, tuple[Callable[[Things], Any], type[InputError], str]] = {
         InputTypeError,
         r"np\.matrix\. Pass np\.asarray\(X\)",
     ),
-    "new matrix": (lambda t: t.model.predict(np.matrix(FORUM.features)), InputTypeError, r"np\.matrix\. Pass np\.asarray\(X\)"),
+    "new matrix": (
+        lambda t: t.model.predict(np.matrix(FORUM.features)),
+        InputTypeError,
+        r"np\.matrix\. Pass np\.asarray\(X\)",
+    ),
     "matrix of outcomes": (
         lambda _: dv.UserRegression(USER, DESIGN, np.matrix(Y)),
         InputError,
-        r"outcome must be one-dimensional; got an array of shape \(1, 36\)\. Pass np\.asarray\(outcome\)\.ravel\(\)",
+        r"outcome must be one-dimensional; got an array of shape \(1, 36\)\. Pass "
+        r"np\.asarray\(outcome\)\.ravel\(\)",
     ),
     "ragged": (
         lambda _: dv.DualViewMixture().fit(RAGGED),
         InputError,
-        r"X must have rows of one length; row 0 has 2 value\(s\), row 1 has 1 value\(s\); .* Fill the gaps",
+        r"X must have rows of one length; row 0 has 2 value\(s\), row 1 has 1 value\(s\); .* "
+        r"Fill the gaps",
     ),
     "ragged design": (
         lambda _: dv.UserRegression([0, 1, 2], RAGGED, [1, 2, 3]),
         InputError,
         "design must have rows of one length",
     ),
-    "ragged participation": (lambda _: dv.SharedOutcome(RAGGED), InputError, "participation must have rows of one length"),
-    "ragged users": (lambda _: dv.UserRegression([[0], [1, 2]], DESIGN, Y), InputError, "user must have rows of one length"),
+    "ragged participation": (
+        lambda _: dv.SharedOutcome(RAGGED),
+        InputError,
+        "participation must have rows of one length",
+    ),
+    "ragged users": (
+        lambda _: dv.UserRegression([[0], [1, 2]], DESIGN, Y),
+        InputError,
+        "user must have rows of one length",
+    ),
     "negative": (
         lambda t: t.outcome.draws(-5),
         InputError,
         r"n, the number of draws, must be a whole number of at least 0; got -5\.",
     ),
-    "fraction": (lambda t: t.outcome.draws(2.5), InputError, r"whole number of at least 0; got 2\.5\."),
-    "huge float": (lambda t: t.latent.draws(1e12), InputError, "whole number of at least 0; got 1000000000000.0"),
+    "fraction": (
+        lambda t: t.outcome.draws(2.5),
+        InputError,
+        r"whole number of at least 0; got 2\.5\.",
+    ),
+    "huge float": (
+        lambda t: t.latent.draws(1e12),
+        InputError,
+        "whole number of at least 0; got 1000000000000.0",
+    ),
     "huge": (
         lambda t: t.vectors.draws(10**15),
         InputError,
-        r"1,000,000,000,000,000 draws take 32,000,000 GB with 4 numbers each, and this machine has .* GB\. Draw fewer",
+        r"1,000,000,000,000,000 draws take 32,000,000 GB with 4 numbers each, and this machine "
+        r"has .* GB\. Draw fewer",
     ),
-    "seed": (lambda t: t.outcome.draws(seed=-1), InputError, r"seed must be a whole number of at least 0; got -1\."),
-    "load": (lambda _: dv.load(None), InputTypeError, r"path must be the name of a file or folder, .* got None\."),  # type: ignore[arg-type]
-    "save": (lambda t: t.model.posterior_.save(3), InputTypeError, r"path must be the name of a file .* got 3\."),  # type: ignore[arg-type]
-    "take": (lambda _: THREADS.take([999]), InputError, r"mask of the 20 threads; got 999\. Positions go from 0 to 19"),
+    "seed": (
+        lambda t: t.outcome.draws(seed=-1),
+        InputError,
+        r"seed must be a whole number of at least 0; got -1\.",
+    ),
+    "load": (
+        lambda _: dv.load(None),
+        InputTypeError,
+        r"path must be the name of a file or folder, .* got None\.",
+    ),  # type: ignore[arg-type]
+    "save": (
+        lambda t: t.model.posterior_.save(3),
+        InputTypeError,
+        r"path must be the name of a file .* got 3\.",
+    ),  # type: ignore[arg-type]
+    "take": (
+        lambda _: THREADS.take([999]),
+        InputError,
+        r"mask of the 20 threads; got 999\. Positions go from 0 to 19",
+    ),
     "take answers": (
         lambda _: ANSWERS.take([999]),
         InputError,
@@ -93,13 +158,22 @@ MESSAGES: dict[str, tuple[Callable[[Things], Any], type[InputError], str]] = {
         InputError,
         r"got -37\. Positions go from 0 to 35, those from the end from -1 to -36",
     ),
-    "short mask": (lambda _: THREADS.take([True, False]), InputError, r"got a mask of length 2\. A mask has a value for each"),
+    "short mask": (
+        lambda _: THREADS.take([True, False]),
+        InputError,
+        r"got a mask of length 2\. A mask has a value for each",
+    ),
     "Series as design": (
         lambda _: dv.UserRegression(TABLE["user"], TABLE["dose"], TABLE["y"]),
         InputError,
-        r"design must be a table .*; got a Series\. .* design\.to_frame\(\), or table\[\['dose'\]\]\.$",
+        r"design must be a table .*; got a Series\. .* design\.to_frame\(\), or "
+        r"table\[\['dose'\]\]\.$",
     ),
-    "Series as X": (lambda _: dv.DualViewMixture().fit(TABLE["dose"]), InputError, r"got a Series\. .* X\.to_frame\(\)"),
+    "Series as X": (
+        lambda _: dv.DualViewMixture().fit(TABLE["dose"]),
+        InputError,
+        r"got a Series\. .* X\.to_frame\(\)",
+    ),
     "Series of text": (
         lambda _: dv.DualViewMixture().fit(pd.Series(list("abc"))),
         InputError,
@@ -110,17 +184,39 @@ MESSAGES: dict[str, tuple[Callable[[Things], Any], type[InputError], str]] = {
         InputError,
         r"got a table of shape \(36, 1\)\. Pass the column itself, as in table\['y'\]\.",
     ),
-    "other columns": (lambda t: t.model.predict(np.ones((2, 5))), InputError, "X has 5 features, but .* expecting 2"),
-    "posterior": (lambda _: dv.DualViewMixture.from_posterior("x"), InputTypeError, r"takes a Posterior, such as dv\.load"),  # type: ignore[arg-type]
-    "observations": (lambda t: t.model.check("x"), InputTypeError, r"a SharedOutcome with outcomes; got 'x'"),  # type: ignore[arg-type]
-    "kinds": (lambda _: dv.DualViewMixture(columns="x").fit(FORUM.features), InputTypeError, "columns must be a dictionary"),  # type: ignore[arg-type]
-    "ids": (lambda _: dv.UserRegression(USER, DESIGN, Y, users=3), InputTypeError, "users must be a list of ids"),  # type: ignore[arg-type]
+    "other columns": (
+        lambda t: t.model.predict(np.ones((2, 5))),
+        InputError,
+        "X has 5 features, but .* expecting 2",
+    ),
+    "posterior": (
+        lambda _: dv.DualViewMixture.from_posterior("x"),
+        InputTypeError,
+        r"takes a Posterior, such as dv\.load",
+    ),  # type: ignore[arg-type]
+    "observations": (
+        lambda t: t.model.check("x"),
+        InputTypeError,
+        r"a SharedOutcome with outcomes; got 'x'",
+    ),  # type: ignore[arg-type]
+    "kinds": (
+        lambda _: dv.DualViewMixture(columns="x").fit(FORUM.features),
+        InputTypeError,
+        "columns must be a dictionary",
+    ),  # type: ignore[arg-type]
+    "ids": (
+        lambda _: dv.UserRegression(USER, DESIGN, Y, users=3),
+        InputTypeError,
+        "users must be a list of ids",
+    ),  # type: ignore[arg-type]
 }
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize("name", MESSAGES)
-def test_the_message_says_what_was_wanted_what_came_and_what_to_do(things: Things, name: str) -> None:
+def test_the_message_says_what_was_wanted_what_came_and_what_to_do(
+    things: Things, name: str
+) -> None:
     call, kind, message = MESSAGES[name]
     with pytest.raises(kind) as caught:
         call(things)
@@ -147,7 +243,9 @@ CALLS: dict[str, Callable[[Things, Any], Any]] = {
     "posterior interval": lambda t, value: t.model.posterior_.interval(value),
     "posterior probability": lambda t, value: t.model.posterior_.interval("alpha", value),
     "partition": lambda t, value: t.model.posterior_.partition(value),
-    "groups for ArviZ": lambda t, value: t.model.posterior_.to_arviz(["nothing"] if value is None else value),
+    "groups for ArviZ": lambda t, value: t.model.posterior_.to_arviz(
+        ["nothing"] if value is None else value
+    ),
     "variables for ArviZ": lambda t, value: t.model.posterior_.to_arviz(
         ["log_likelihood"], variables=["nothing"] if value is None else value
     ),
@@ -172,11 +270,15 @@ CALLS: dict[str, Callable[[Things, Any], Any]] = {
     "rankings": lambda _, value: dv.Rankings(USER, value, DESIGN),
     "describe_columns": lambda _, value: dv.describe_columns(value),
     "calibrate": lambda _, value: dv.calibrate(value),
-    "kinds of columns": lambda _, value: dv.DualViewMixture(columns=value, n_clusters=-1).fit(FORUM.features),
+    "kinds of columns": lambda _, value: dv.DualViewMixture(columns=value, n_clusters=-1).fit(
+        FORUM.features
+    ),
 }
 
 
-@pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning", "ignore::dualview.errors.DataWarning")
+@pytest.mark.filterwarnings(
+    "ignore::dualview.errors.ConvergenceWarning", "ignore::dualview.errors.DataWarning"
+)
 @pytest.mark.parametrize("name", CALLS)
 def test_whatever_comes_is_taken_or_refused_in_our_words(things: Things, name: str) -> None:
     messages: list[str] = []

@@ -1,4 +1,5 @@
-"""DualViewMixture: the seven models, their attributes, seeds and schedules, and what does not change the posterior."""
+"""DualViewMixture: the seven models, their attributes, seeds and schedules, and what does not
+change the posterior."""
 
 import numpy as np
 import pytest
@@ -48,7 +49,9 @@ class TestSevenModels:
         assert hasattr(model, "latent_") == (behavior is not None)
         if behavior is not None:
             assert model.latent_.shape == (15,)
-            np.testing.assert_allclose(model.latent_, np.median(model.posterior_["latent"], axis=(0, 1)))
+            np.testing.assert_allclose(
+                model.latent_, np.median(model.posterior_["latent"], axis=(0, 1))
+            )
 
     def test_names_and_shapes_of_draws(self, name):
         features, behavior, n_clusters = MODELS[name]
@@ -61,15 +64,21 @@ class TestSevenModels:
             shapes |= {"features.base_covariance": (2, 2), "features.base_dof": ()}
         if behavior is not None:
             shapes |= {"latent": (15,), "noise_precision": ()}
-            shapes |= {f"behavior.base_{part}": () for part in ("mean", "precision", "covariance", "dof")}
-        assert {draw: post[draw].shape for draw in post.names} == {draw: (2, 15, *shape) for draw, shape in shapes.items()}
+            shapes |= {
+                f"behavior.base_{part}": () for part in ("mean", "precision", "covariance", "dof")
+            }
+        assert {draw: post[draw].shape for draw in post.names} == {
+            draw: (2, 15, *shape) for draw, shape in shapes.items()
+        }
         assert all(np.isfinite(post[draw]).all() for draw in post.names)
 
     def test_draws_are_in_their_support(self, name):
         features, behavior, n_clusters = MODELS[name]
         post = fit(features, behavior, n_clusters).posterior_
         z = post["z"].reshape(-1, 15)
-        np.testing.assert_array_equal([len(np.unique(row)) for row in z], post["n_clusters"].ravel())
+        np.testing.assert_array_equal(
+            [len(np.unique(row)) for row in z], post["n_clusters"].ravel()
+        )
         assert z.min() >= 0
         assert z.max() < (n_clusters or 15)
         if n_clusters is None:  # labels without gaps
@@ -125,10 +134,18 @@ class TestChains:
 
 class TestInit:
     def first(self, init, n_clusters=None, features=FEATURES, behavior=BEHAVIOR):
-        return fit(features, behavior, n_clusters, init=init, n_warmup=0, n_draws=1, n_chains=1).posterior_
+        return fit(
+            features, behavior, n_clusters, init=init, n_warmup=0, n_draws=1, n_chains=1
+        ).posterior_
 
     def test_variants_run_and_differ(self):
-        starts = ["kmeans", "one", np.arange(15) % 3, np.arange(15), [f"species {u % 2}" for u in range(15)]]
+        starts = [
+            "kmeans",
+            "one",
+            np.arange(15) % 3,
+            np.arange(15),
+            [f"species {u % 2}" for u in range(15)],
+        ]
         draws = [self.first(init)["log_joint"][0, 0] for init in starts]
         assert np.isfinite(draws).all()
         assert len(set(draws)) == len(starts)
@@ -136,11 +153,18 @@ class TestInit:
     def test_names_of_labels_do_not_matter(self):
         labels = np.arange(15) % 3
         expected = self.first(labels)
-        for same in (labels + 7, labels.tolist(), np.array(["a", "b", "c"])[labels], labels.astype(np.uint8)):
+        for same in (
+            labels + 7,
+            labels.tolist(),
+            np.array(["a", "b", "c"])[labels],
+            labels.astype(np.uint8),
+        ):
             np.testing.assert_array_equal(self.first(same)["z"], expected["z"])
 
     def test_one_cluster_to_start_with(self):
-        np.testing.assert_array_equal(self.first("one")["z"], self.first(np.zeros(15, dtype=int))["z"])
+        np.testing.assert_array_equal(
+            self.first("one")["z"], self.first(np.zeros(15, dtype=int))["z"]
+        )
 
     def test_given_labels_are_not_changed(self):
         labels = np.arange(15) % 4
@@ -151,14 +175,18 @@ class TestInit:
         assert self.first("kmeans", features=None)["z"].shape == (1, 1, 15)
         assert self.first("kmeans", n_clusters=1)["n_clusters"] == 1
         three = np.repeat(np.random.default_rng(0).normal(size=(3, 2)), 5, axis=0)
-        np.testing.assert_array_equal(np.unique(KMeansStart(three, 5)(np.random.default_rng(0))), [0, 1, 2])
+        np.testing.assert_array_equal(
+            np.unique(KMeansStart(three, 5)(np.random.default_rng(0))), [0, 1, 2]
+        )
 
     def test_users_who_are_all_alike_are_told_of_before_their_clusters_shrink(self):
         """Soon the clusters are single points."""
         three = np.repeat(np.random.default_rng(0).normal(size=(3, 2)), 5, axis=0)
         with (
             pytest.warns(DataWarning, match="Many users share a value"),
-            pytest.warns(DataWarning, match=r"same features in all columns: 0, 1, 2, 3, … \(5 users\); 5, 6,"),
+            pytest.warns(
+                DataWarning, match=r"same features in all columns: 0, 1, 2, 3, … \(5 users\); 5, 6,"
+            ),
             pytest.raises(DegenerateError, match="features view has collapsed"),
         ):
             fit(three, BEHAVIOR, 5, init="kmeans", n_warmup=50, n_draws=1, n_chains=1)
@@ -166,12 +194,17 @@ class TestInit:
 
 class TestCoefficients:
     def test_intercept_and_covariates_are_learnt(self):
-        """With little noise they are found to within their posterior spread, and predictions use them."""
+        """With little noise they are found to within their posterior spread, and predictions use
+        them."""
         rng = np.random.default_rng(0)
         participation = (rng.random((200, 10)) < 0.4).astype(float)
         covariates = rng.normal(size=(200, 2)) * [1.0, 50.0]
         latent, slopes = rng.normal(0, 3, 10), np.array([40.0, -3.0, 0.5])
-        outcome = participation @ latent + np.column_stack([np.ones(200), covariates]) @ slopes + rng.normal(size=200)
+        outcome = (
+            participation @ latent
+            + np.column_stack([np.ones(200), covariates]) @ slopes
+            + rng.normal(size=200)
+        )
         behavior = dv.SharedOutcome(participation, outcome, covariates=covariates, intercept=True)
         model = fit(None, behavior, n_warmup=200, n_draws=200)
         draws = model.posterior_.flat("coefficients")
@@ -215,25 +248,35 @@ class TestUnits:
         options = {"n_warmup": 100, "n_draws": 100}
         post = fit(feature_prior=dv.GaussianPrior(mean, covariance), **options).posterior_
         prior = dv.GaussianPrior(
-            moved(mean, shift=self.shifts, factor=self.factors), covariance * np.outer(self.factors, self.factors)
+            moved(mean, shift=self.shifts, factor=self.factors),
+            covariance * np.outer(self.factors, self.factors),
         )
-        other = fit(moved(FEATURES, shift=self.shifts, factor=self.factors), feature_prior=prior, **options).posterior_
+        other = fit(
+            moved(FEATURES, shift=self.shifts, factor=self.factors), feature_prior=prior, **options
+        ).posterior_
         np.testing.assert_array_equal(other["z"], post["z"])
         self.assert_view_moved(post, other)
-        assert not np.array_equal(fit(**options).posterior_["features.base_mean"], post["features.base_mean"])
+        assert not np.array_equal(
+            fit(**options).posterior_["features.base_mean"], post["features.base_mean"]
+        )
 
     def assert_view_moved(self, post, other):
         squares = np.outer(self.factors, self.factors)
         expected = moved(post["features.base_mean"], shift=self.shifts, factor=self.factors)
         size = np.abs(expected - self.shifts).max(axis=(0, 1))
         np.testing.assert_allclose((other["features.base_mean"] - expected) / size, 0.0, atol=1e-5)
-        np.testing.assert_allclose(other["features.base_covariance"], post["features.base_covariance"] * squares, rtol=1e-4)
-        np.testing.assert_allclose(other["features.base_precision"], post["features.base_precision"] / squares, rtol=1e-4)
+        np.testing.assert_allclose(
+            other["features.base_covariance"], post["features.base_covariance"] * squares, rtol=1e-4
+        )
+        np.testing.assert_allclose(
+            other["features.base_precision"], post["features.base_precision"] / squares, rtol=1e-4
+        )
         np.testing.assert_allclose(other["features.base_dof"], post["features.base_dof"], rtol=1e-4)
 
     @pytest.mark.parametrize("given", [False, True])
     def test_outcome(self, given):
-        """Outcome and covariates in other units, with the constants from the data or given along with them."""
+        """Outcome and covariates in other units, with the constants from the data or given along
+        with them."""
         rng = np.random.default_rng(1)
         hour = rng.normal(3.0, 2.0, (25, 1))
         factor, shift, hour_factor = 1000.0, -7.0, 60.0
@@ -244,22 +287,39 @@ class TestUnits:
                 units = np.array([scale, scale / hour_scale])
                 covariance = np.array([[900.0, -3.0], [-3.0, 4.0]]) * np.outer(units, units)
                 mean = np.array([20.0, 1.0]) * units + [move, 0.0]
-                priors = {"noise_variance": 30.0 * scale**2, "coefficient_prior": dv.GaussianPrior(mean, covariance)}
+                priors = {
+                    "noise_variance": 30.0 * scale**2,
+                    "coefficient_prior": dv.GaussianPrior(mean, covariance),
+                }
                 latent = dv.GaussianPrior(40.0 * scale, 1500.0 * scale**2)
             behavior = dv.SharedOutcome(
-                FORUM.participation, FORUM.outcome * scale + move, covariates=hour * hour_scale, intercept=True, **priors
+                FORUM.participation,
+                FORUM.outcome * scale + move,
+                covariates=hour * hour_scale,
+                intercept=True,
+                **priors,
             )
-            return fit(behavior=behavior, behavior_prior=latent, n_warmup=100, n_draws=100).posterior_
+            return fit(
+                behavior=behavior, behavior_prior=latent, n_warmup=100, n_draws=100
+            ).posterior_
 
         post, other = posterior(1.0, 0.0, 1.0), posterior(factor, shift, hour_factor)
         np.testing.assert_array_equal(other["z"], post["z"])
         size = np.abs(post["latent"]).max()
         np.testing.assert_allclose(other["latent"] / factor, post["latent"], atol=1e-6 * size)
-        np.testing.assert_allclose(other["noise_precision"], post["noise_precision"] / factor**2, rtol=1e-5)
+        np.testing.assert_allclose(
+            other["noise_precision"], post["noise_precision"] / factor**2, rtol=1e-5
+        )
         expected = post["coefficients"] * [factor, factor / hour_factor] + [shift, 0.0]
         np.testing.assert_allclose(other["coefficients"], expected, rtol=1e-5, atol=1e-5 * factor)
-        np.testing.assert_allclose(other["behavior.base_precision"], post["behavior.base_precision"] / factor**2, rtol=1e-4)
-        np.testing.assert_allclose(other["behavior.base_covariance"], post["behavior.base_covariance"] * factor**2, rtol=1e-4)
+        np.testing.assert_allclose(
+            other["behavior.base_precision"], post["behavior.base_precision"] / factor**2, rtol=1e-4
+        )
+        np.testing.assert_allclose(
+            other["behavior.base_covariance"],
+            post["behavior.base_covariance"] * factor**2,
+            rtol=1e-4,
+        )
 
     def test_constants_are_honoured(self):
         """Far-off constants of every kind pull the posterior to themselves."""
@@ -269,15 +329,20 @@ class TestUnits:
         loud = dv.SharedOutcome(few.participation, few.outcome, noise_variance=1e12)
         assert fit(behavior=loud).posterior_["noise_precision"].max() < 1e-6
         prior = dv.GaussianPrior(-500.0, 1e-6)
-        anchored = dv.SharedOutcome(few.participation, few.outcome, intercept=True, coefficient_prior=prior)
-        np.testing.assert_allclose(fit(behavior=anchored).posterior_["coefficients"], -500.0, atol=0.01)
+        anchored = dv.SharedOutcome(
+            few.participation, few.outcome, intercept=True, coefficient_prior=prior
+        )
+        np.testing.assert_allclose(
+            fit(behavior=anchored).posterior_["coefficients"], -500.0, atol=0.01
+        )
 
 
 CHAINS = {"n_warmup": 100, "n_draws": 100, "n_chains": 12}
 
 
 def summaries(post):
-    """Chain means (chains, …) of what has no labels: clusters, noise, β, togetherness of some pairs, some latent numbers."""
+    """Chain means (chains, …) of what has no labels: clusters, noise, β, togetherness of some
+    pairs, some latent numbers."""
     z, together = post["z"], []
     for i, j in ((0, 1), (0, 5), (3, 9), (11, 14)):
         together.append((z[..., i] == z[..., j]).mean(axis=1))
@@ -293,7 +358,8 @@ def summaries(post):
 
 
 def z_scores(one, other):
-    """Of the differences between two sets of independent chains; a statistic without spread must be equal."""
+    """Of the differences between two sets of independent chains; a statistic without spread must be
+    equal."""
     error = np.sqrt(one.var(axis=0, ddof=1) / len(one) + other.var(axis=0, ddof=1) / len(other))
     return (one.mean(axis=0) - other.mean(axis=0)) / np.where(error > 0, error, 1e-12)
 
@@ -311,7 +377,10 @@ class TestSamePosterior:
         behavior = dv.SharedOutcome(FORUM.participation[:, order], FORUM.outcome)
         post = fit(FEATURES[order], behavior, random_state=2, **CHAINS).posterior_
         back = np.argsort(order)
-        named = {name: post[name] for name in post.names} | {"z": post["z"][..., back], "latent": post["latent"][..., back]}
+        named = {name: post[name] for name in post.names} | {
+            "z": post["z"][..., back],
+            "latent": post["latent"][..., back],
+        }
         assert np.abs(z_scores(reference, summaries(named))).max() < 4.5
 
     def test_rotated_features(self, reference):

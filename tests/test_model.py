@@ -1,4 +1,5 @@
-"""The model's log joint and prior draws against the naive ones, for every combination of views and partition priors."""
+"""The model's log joint and prior draws against the naive ones, for every combination of views and
+partition priors."""
 
 import numpy as np
 import pytest
@@ -31,9 +32,15 @@ class Case:
         features = self.rng.standard_normal((N_USERS, N_FEATURES)) if parts != "behavior" else None
         self.behavior, likelihood, self.units = None, None, None
         if parts != "features":
-            extras = {"covariates": self.rng.standard_normal((N_THREADS, 2)), "intercept": True} if "with" in parts else {}
+            extras = (
+                {"covariates": self.rng.standard_normal((N_THREADS, 2)), "intercept": True}
+                if "with" in parts
+                else {}
+            )
             participation = self.rng.integers(0, 2, (N_THREADS, N_USERS)).astype(float)
-            self.behavior = SharedOutcome(participation, 10 + 5 * self.rng.standard_normal(N_THREADS), **extras)
+            self.behavior = SharedOutcome(
+                participation, 10 + 5 * self.rng.standard_normal(N_THREADS), **extras
+            )
             self.units, likelihood = self.behavior.prepare(BEHAVIOR_PRIOR)
         self.model = Model(prior, features, likelihood, N_USERS)
         self.dims = {name: view.n_dims for name, view in self.model.views.items()}
@@ -48,9 +55,16 @@ class Case:
         if "features" in self.dims:
             data["features"] = self.model.features
         if (likelihood := self.model.likelihood) is not None:
-            data |= {"design": likelihood.design, "outcome": likelihood.outcome, "noise_variance": 1.0}
+            data |= {
+                "design": likelihood.design,
+                "outcome": likelihood.outcome,
+                "noise_variance": 1.0,
+            }
             if n := likelihood.n_coefficients:
-                data |= {"covariates": likelihood.coefficient_design, "coefficient_prior": (np.zeros(n), np.eye(n))}
+                data |= {
+                    "covariates": likelihood.coefficient_design,
+                    "coefficient_prior": (np.zeros(n), np.eye(n)),
+                }
         return data
 
     def state(self):
@@ -77,12 +91,17 @@ class Case:
 
     def shipped(self, state):
         """The package's record of a naive state."""
-        views = {name: GaussianState(components_of(view), base_of(view)) for name, view in state.views.items()}
+        views = {
+            name: GaussianState(components_of(view), base_of(view))
+            for name, view in state.views.items()
+        }
         params = {}
         if state.latent is not None:
             coefficients = np.empty(0) if state.coefficients is None else state.coefficients
             params = {"noise_precision": state.noise_precision, "coefficients": coefficients}
-        return State(state.z, 1.0 if state.alpha is None else state.alpha, views, state.latent, params)
+        return State(
+            state.z, 1.0 if state.alpha is None else state.alpha, views, state.latent, params
+        )
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
@@ -99,7 +118,8 @@ def test_log_joint_is_the_naive_one_up_to_one_constant(partition, parts):
 
 
 def test_working_units_change_the_joint_by_a_constant():
-    """The same states written in the user's units, for the naive joint with the user's data and constants."""
+    """The same states written in the user's units, for the naive joint with the user's data and
+    constants."""
     case = Case("finite", "both with coefficients")
     behavior, units, likelihood = case.behavior, case.units, case.model.likelihood
     variance = np.var(behavior.outcome, ddof=1)
@@ -110,13 +130,18 @@ def test_working_units_change_the_joint_by_a_constant():
         "outcome": behavior.outcome,
         "covariates": np.column_stack([np.ones(N_THREADS), behavior.covariates]),
         "noise_variance": likelihood.noise_variance,
-        "coefficient_prior": (np.array([behavior.outcome.mean(), 0.0, 0.0]), np.diag([variance, *slopes])),
+        "coefficient_prior": (
+            np.array([behavior.outcome.mean(), 0.0, 0.0]),
+            np.diag([variance, *slopes]),
+        ),
     }
     differences = []
     for _ in range(10):
         state = case.state()
         joint = case.model.log_joint(case.shipped(state))
-        reported = likelihood.reported({"noise_precision": state.noise_precision, "coefficients": state.coefficients})
+        reported = likelihood.reported(
+            {"noise_precision": state.noise_precision, "coefficients": state.coefficients}
+        )
         view = state.views["behavior"]
         state.views["behavior"] = naive.ViewState(
             units.vectors(view.means),
@@ -127,7 +152,10 @@ def test_working_units_change_the_joint_by_a_constant():
             view.base_dof,
         )
         state.latent = units.vectors(state.latent)
-        state.noise_precision, state.coefficients = float(reported["noise_precision"]), reported["coefficients"]
+        state.noise_precision, state.coefficients = (
+            float(reported["noise_precision"]),
+            reported["coefficients"],
+        )
         differences.append(joint - naive.log_joint(state, **data))
     check_constant(differences, 1e3)
 
@@ -137,10 +165,18 @@ def summary(z, alpha, views, latent, params, data):
     sizes = np.sort(np.unique(z, return_counts=True)[1])
     numbers = [sizes[-1], len(sizes), z[0] == z[1], z[0] == z[-1], np.arctan(np.log(alpha))]
     for means, precisions, base_mean, base_precision, base_covariance, base_dof in views:
-        numbers += [*np.arctan(base_mean), *np.arctan(means[z[0]]), *np.arctan(means[z[0]] - base_mean) ** 2]
+        numbers += [
+            *np.arctan(base_mean),
+            *np.arctan(means[z[0]]),
+            *np.arctan(means[z[0]] - base_mean) ** 2,
+        ]
         for matrix in (base_precision, base_covariance, precisions[z[0]]):
             log_determinant = np.linalg.slogdet(matrix)[1]
-            numbers += [np.arctan(log_determinant), np.arctan(np.log(np.trace(matrix))), np.arctan(matrix[0, -1])]
+            numbers += [
+                np.arctan(log_determinant),
+                np.arctan(np.log(np.trace(matrix))),
+                np.arctan(matrix[0, -1]),
+            ]
         numbers += [np.arctan(np.log(base_dof - len(base_mean) + 1)), np.exp(-base_dof)]
     if latent is not None:
         numbers += [*np.arctan(latent[:2, 0]), np.arctan(np.log(params[0])), *np.arctan(params[1])]
@@ -157,7 +193,11 @@ def shipped_summary(model, rng):
     state = model.draw_prior(rng)
     simulated = model.simulate(rng, state)
     views = [
-        (view.components.means, view.components.factors @ view.components.factors.swapaxes(1, 2), *view.base)
+        (
+            view.components.means,
+            view.components.factors @ view.components.factors.swapaxes(1, 2),
+            *view.base,
+        )
         for view in state.views.values()
     ]
     params = (state.params["noise_precision"], state.params["coefficients"]) if state.params else ()
@@ -167,16 +207,29 @@ def shipped_summary(model, rng):
 
 
 def naive_summary(case, rng):
-    given = {name: value for name, value in case.naive_data.items() if name not in ("features", "outcome")}
+    given = {
+        name: value
+        for name, value in case.naive_data.items()
+        if name not in ("features", "outcome")
+    }
     state, data = naive.draw_prior(rng, N_USERS, case.dims, **given)
     views = [
-        (view.means, view.precisions, view.base_mean, view.base_precision, view.base_covariance, view.base_dof)
+        (
+            view.means,
+            view.precisions,
+            view.base_mean,
+            view.base_precision,
+            view.base_covariance,
+            view.base_dof,
+        )
         for view in state.views.values()
     ]
     coefficients = np.empty(0) if state.coefficients is None else state.coefficients
     drawn = [data[name] for name in ("features", "outcome") if data.get(name) is not None]
     alpha = 1.0 if state.alpha is None else state.alpha
-    return summary(state.z, alpha, views, state.latent, (state.noise_precision, coefficients), drawn)
+    return summary(
+        state.z, alpha, views, state.latent, (state.noise_precision, coefficients), drawn
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,7 +261,11 @@ def test_states_and_data_have_their_shapes(partition):
     assert state.counts.shape == (n_components,)
     assert state.counts.sum() == N_USERS
     assert state.latent.shape == (N_USERS, 1)
-    assert state.views["features"].components.factors.shape == (n_components, N_FEATURES, N_FEATURES)
+    assert state.views["features"].components.factors.shape == (
+        n_components,
+        N_FEATURES,
+        N_FEATURES,
+    )
     simulated = case.model.simulate(rng, state)
     assert simulated.features.shape == (N_USERS, N_FEATURES)
     assert simulated.likelihood.outcome.shape == (N_THREADS,)
@@ -224,7 +281,9 @@ def test_names_of_clusters_do_not_matter():
     case = Case("finite", "both")
     state = case.state()
     order = case.rng.permutation(4)
-    renamed = naive.State(np.argsort(order)[state.z], state.alpha, {}, state.latent, state.noise_precision)
+    renamed = naive.State(
+        np.argsort(order)[state.z], state.alpha, {}, state.latent, state.noise_precision
+    )
     for name, view in state.views.items():
         renamed.views[name] = naive.ViewState(
             view.means[order],

@@ -21,11 +21,19 @@ def test_a_small_table_escapes_what_it_shows():
 
 
 def test_behaviors_show_what_they_hold():
-    threads = dv.SharedOutcome(np.eye(3), [1.0, 2.0, 6.0], covariates=np.array([[1.0], [2.0], [4.0]]), intercept=True)
+    threads = dv.SharedOutcome(
+        np.eye(3), [1.0, 2.0, 6.0], covariates=np.array([[1.0], [2.0], [4.0]]), intercept=True
+    )
     found = cells(threads._repr_html_())
-    assert (found["users"], found["threads"], found["outside the mixture"]) == ("3", "3", "intercept, x0")
+    assert (found["users"], found["threads"], found["outside the mixture"]) == (
+        "3",
+        "3",
+        "intercept, x0",
+    )
     assert found["outcome"] == "3 from 1 to 6, mean 3"
-    measures = dv.UserRegression(["<ann>", "<ann>", "bob"], [[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], intercept=True)
+    measures = dv.UserRegression(
+        ["<ann>", "<ann>", "bob"], [[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], intercept=True
+    )
     assert cells(measures._repr_html_())["observations"] == "3, of 2 users"
     assert cells(measures._repr_html_())["latent"] == "intercept, x0"
     asked = dv.BinaryOutcomes([0, 1], [[1.0], [2.0]])

@@ -1,4 +1,5 @@
-"""The wheel, in an environment of its own and outside the checkout: it installs, runs, and names the extras it misses."""
+"""The wheel, in an environment of its own and outside the checkout: it installs, runs, and names
+the extras it misses."""
 
 import os
 import shutil
@@ -19,7 +20,8 @@ WANTED = {  # what is done without an extra, and the extra that the error names
     "cli": "from dualview.cli import main; raise SystemExit(main(['--help']))",
     "plots": "import dualview as dv; dv.plots.require_matplotlib()",
     "report": "import dualview as dv; dv.report.write_report('.')",
-    "tables": "from pathlib import Path; from dualview.inputs.tables import read_table; read_table(Path('t.parquet'))",
+    "tables": "from pathlib import Path; from dualview.inputs.tables import read_table; "
+    "read_table(Path('t.parquet'))",
     "forum": "import dualview as dv; dv.read_forum('posts.csv')",
 }
 
@@ -37,7 +39,9 @@ def test_the_citation_is_of_this_version():
 
 def test_the_workflow_only_calls_make_targets():
     lines = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8").splitlines()
-    commands = [line.split("run:", 1)[1].strip() for line in lines if line.strip().startswith("- run:")]
+    commands = [
+        line.split("run:", 1)[1].strip() for line in lines if line.strip().startswith("- run:")
+    ]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert {"make test", "make docs", "make wheel", "make test-wheel"} == set(commands)
     for command in commands:
@@ -50,7 +54,12 @@ def run(command: list[str | Path], folder: Path, **settings) -> subprocess.Compl
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment = kept | {"MPLBACKEND": "Agg"}
     return subprocess.run(
-        [str(word) for word in command], cwd=folder, env=environment, text=True, capture_output=True, **settings
+        [str(word) for word in command],
+        cwd=folder,
+        env=environment,
+        text=True,
+        capture_output=True,
+        **settings,
     )
 
 
@@ -70,7 +79,8 @@ def wheel(dist) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel, tmp_path_factory) -> Path:
-    """An interpreter of an environment that has the wheel and what it depends on, without extras."""
+    """An interpreter of an environment that has the wheel and what it depends on, without
+    extras."""
     folder = tmp_path_factory.mktemp("empty")
     venv.create(folder, with_pip=True)
     interpreter = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
@@ -88,8 +98,16 @@ def test_wheel_and_sdist_hold_what_they_should(dist, wheel):
     assert not [name for name in names if name.startswith(("tests/", "docs/", "benchmarks/"))]
     with tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
         held = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}
-    assert {"CITATION.cff", "LICENSE", "docs/conf.py", "examples/gallery/roles.py", "Makefile"} <= held
-    assert not [name for name in held if name.startswith(("docs/_build", "docs/gallery", "docs/tutorial"))]
+    assert {
+        "CITATION.cff",
+        "LICENSE",
+        "docs/conf.py",
+        "examples/gallery/roles.py",
+        "Makefile",
+    } <= held
+    assert not [
+        name for name in held if name.startswith(("docs/_build", "docs/gallery", "docs/tutorial"))
+    ]
 
 
 @pytest.mark.slow
@@ -104,12 +122,18 @@ def test_a_missing_extra_is_named(extra, python, tmp_path):
 
 @pytest.mark.slow
 def test_the_wheel_runs_outside_the_checkout(python, wheel, tmp_path):
-    extras = run([python, "-m", "pip", "install", "--quiet", f"{wheel}[cli,plots]"], tmp_path, timeout=1200)
+    extras = run(
+        [python, "-m", "pip", "install", "--quiet", f"{wheel}[cli,plots]"], tmp_path, timeout=1200
+    )
     assert extras.returncode == 0, extras.stderr
     sizes = ["--users", "12", "--threads", "20", "--draws", "100", "--max-draws", "200"]
     demo = run([python.with_name("dualview"), "demo", "--quiet", *sizes], tmp_path, timeout=900)
     assert demo.returncode == 0, demo.stderr
-    assert {path.name for path in (tmp_path / "demo").iterdir()} == {"picture.png", "report.md", "users.csv"}
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == {
+        "picture.png",
+        "report.md",
+        "users.csv",
+    }
     shutil.copy(ROOT / "examples" / "gallery" / "roles.py", tmp_path)
     example = run([python, "-W", "error::DeprecationWarning", "roles.py"], tmp_path, timeout=900)
     assert example.returncode == 0, example.stderr

@@ -32,7 +32,9 @@ class TestDensityOfFeatures:
         model = one_column(2)
         grid = np.linspace(-600, 800, 40_001)
         density = np.exp(model.score_samples(grid[:, None]))
-        np.testing.assert_allclose(integrate.simpson(density, x=grid), 1.0, atol=1e-4)  # the tails beyond are thinner still
+        np.testing.assert_allclose(
+            integrate.simpson(density, x=grid), 1.0, atol=1e-4
+        )  # the tails beyond are thinner still
 
     def test_it_is_the_mean_of_the_draws_mixtures_with_a_new_cluster(self):
         model = one_column(None)
@@ -42,10 +44,14 @@ class TestDensityOfFeatures:
         alpha, n_users = post.flat("alpha"), post.n_users
         rng = np.random.default_rng(0)
         exact, error = np.zeros(len(points)), np.zeros(len(points))
-        for draw, (mean, precision, covariance, dof) in enumerate(zip(*post.working_base("features"), strict=True)):
+        for draw, (mean, precision, covariance, dof) in enumerate(
+            zip(*post.working_base("features"), strict=True)
+        ):
             mine = table["owner"] == draw
             sds = scale / np.abs(table["features.factors"][mine, 0, 0])
-            known = stats.norm.pdf(points[:, None], centre + scale * table["features.means"][mine, 0], sds)
+            known = stats.norm.pdf(
+                points[:, None], centre + scale * table["features.means"][mine, 0], sds
+            )
             # S ~ G(β, 1/(β W_0)), in the user's units; the cluster's mean is integrated out.
             shape, rate = 0.5 * dof, 0.5 * dof * covariance[0, 0]
             levels = (np.arange(20_000) + 0.5) / 20_000
@@ -53,10 +59,14 @@ class TestDensityOfFeatures:
             spread = np.sqrt(variances + scale**2 / precision[0, 0])
             fresh = stats.norm.pdf(points[:, None], centre + scale * mean[0], spread).mean(axis=1)
             drawn = stats.norm.pdf(
-                points[:, None], centre + scale * rng.normal(mean[0], precision[0, 0] ** -0.5, 20_000), np.sqrt(variances)
+                points[:, None],
+                centre + scale * rng.normal(mean[0], precision[0, 0] ** -0.5, 20_000),
+                np.sqrt(variances),
             )
             weight = alpha[draw] / (n_users + alpha[draw])
-            exact += (known @ table["count"][mine] / (n_users + alpha[draw]) + weight * fresh) / len(alpha)
+            exact += (
+                known @ table["count"][mine] / (n_users + alpha[draw]) + weight * fresh
+            ) / len(alpha)
             error += (weight * drawn.std(axis=1) / len(alpha)) ** 2 / (20_000 / len(alpha))
         found = np.exp(model.score_samples(points[:, None]))
         assert (np.abs(found - exact) < 4.5 * np.sqrt(error) + 1e-4 * exact).all()
@@ -74,9 +84,14 @@ class TestDensityOfFeatures:
         X = FORUM.features
         plain = dv.DualViewMixture(**QUICK).fit(X)
         with pytest.warns(DataWarning, match="span 2 of 3 dimensions"):
-            flat = dv.DualViewMixture(feature_prior=None, **QUICK).fit(np.column_stack([X, X[:, 0]]))
+            flat = dv.DualViewMixture(feature_prior=None, **QUICK).fit(
+                np.column_stack([X, X[:, 0]])
+            )
         stretched = np.log(np.sqrt(2.0))  # (x, y) -> (x, y, x) stretches areas by √2
-        volume = flat.posterior_.units["features"].log_volume - plain.posterior_.units["features"].log_volume
+        volume = (
+            flat.posterior_.units["features"].log_volume
+            - plain.posterior_.units["features"].log_volume
+        )
         assert volume == pytest.approx(stretched, rel=1e-9)
 
     def test_typical_users_score_more_and_the_score_is_the_mean(self):
@@ -116,7 +131,9 @@ class TestSearches:
     def test_folds_are_those_of_split(self):
         answers = dv.UserRegression([0, 0, 1, 1, 1], np.ones((5, 1)), np.arange(5.0))
         for made in (behavior(), answers):
-            for (train, held_out), (first, second) in zip(made.split(3, seed=4), made.folds(3, seed=4), strict=True):
+            for (train, held_out), (first, second) in zip(
+                made.split(3, seed=4), made.folds(3, seed=4), strict=True
+            ):
                 np.testing.assert_array_equal(train.outcome, made.outcome[first])
                 np.testing.assert_array_equal(held_out.outcome, made.outcome[second])
 
@@ -125,7 +142,9 @@ class TestSearches:
         over = dv.OverObservations(model, FORUM.features, behavior())
         scores = cross_val_score(over, over.positions, cv=behavior().folds(3))
         wanted = [
-            dv.DualViewMixture(2, **QUICK).fit(FORUM.features, train).score(FORUM.features, held_out)
+            dv.DualViewMixture(2, **QUICK)
+            .fit(FORUM.features, train)
+            .score(FORUM.features, held_out)
             for train, held_out in behavior().split(3)
         ]
         np.testing.assert_allclose(scores, wanted)
@@ -134,26 +153,35 @@ class TestSearches:
     def test_grid_search(self):
         model = make_pipeline(StandardScaler(), dv.DualViewMixture(**QUICK))
         over = dv.OverObservations(model, FORUM.features, behavior())
-        search = GridSearchCV(over, {"estimator__dualviewmixture__n_clusters": [1, 3]}, cv=2).fit(over.positions)
+        search = GridSearchCV(over, {"estimator__dualviewmixture__n_clusters": [1, 3]}, cv=2).fit(
+            over.positions
+        )
         assert search.best_params_["estimator__dualviewmixture__n_clusters"] in (1, 3)
         assert search.best_estimator_.estimator_[-1].labels_.shape == (20,)
         assert not hasattr(over, "estimator_")
 
     def test_searches_over_users_score_features(self):
-        search = GridSearchCV(dv.DualViewMixture(**QUICK), {"n_clusters": [1, 3]}, cv=2).fit(FORUM.features)
+        search = GridSearchCV(dv.DualViewMixture(**QUICK), {"n_clusters": [1, 3]}, cv=2).fit(
+            FORUM.features
+        )
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
     def test_what_is_no_position(self):
         over = dv.OverObservations(dv.DualViewMixture(**QUICK), FORUM.features, behavior())
         for wrong in (FORUM.features, np.arange(30), [[30]], [[-1]]):
-            with pytest.raises(InputError, match=r"X must be positions of observations, .* from 0 to 29: over\.positions"):
+            with pytest.raises(
+                InputError,
+                match=r"X must be positions of observations, .* from 0 to 29: over\.positions",
+            ):
                 over.fit(wrong)
         with pytest.raises(InputError, match=r"behavior must have outcomes, .*; got NoneType"):
             dv.OverObservations(dv.DualViewMixture()).fit([[0]])
 
 
 def test_an_intercept_beside_constant_totals_is_confounded():
-    with pytest.warns(DataWarning, match=r"add up to the same total \(1\), so an intercept cannot be told apart"):
+    with pytest.warns(
+        DataWarning, match=r"add up to the same total \(1\), so an intercept cannot be told apart"
+    ):
         dv.DualViewMixture(**QUICK).fit(FORUM.features, behavior(intercept=True))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,5 @@
-"""A setting is declared once; the estimator, requests, reports and the command line agree with the declaration."""
+"""A setting is declared once; the estimator, requests, reports and the command line agree with the
+declaration."""
 
 import json
 import shlex
@@ -103,9 +104,12 @@ def test_every_setting_of_a_forum_is_documented_for_python_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "records"), [("fit", (Columns, Settings)), ("forum", (ForumSettings, GivenColumns, Settings))]
+    ("command", "records"),
+    [("fit", (Columns, Settings)), ("forum", (ForumSettings, GivenColumns, Settings))],
 )
-def test_help_shows_every_option_with_its_text(command: str, records: Any, capsys: Any, monkeypatch: Any) -> None:
+def test_help_shows_every_option_with_its_text(
+    command: str, records: Any, capsys: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     assert cli.main([command, "--help"]) == 0
     text = said(capsys.readouterr().out)
@@ -116,14 +120,24 @@ def test_help_shows_every_option_with_its_text(command: str, records: Any, capsy
             assert " ".join(item.metadata["help"].split()) in text
 
 
-def test_fit_asks_for_what_its_options_say_and_the_report_repeats_it(tmp_path: Path, monkeypatch: Any) -> None:
+def test_fit_asks_for_what_its_options_say_and_the_report_repeats_it(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     asked: list[runs.Request] = []
     monkeypatch.setattr(runs, "fit_run", lambda request, *_, **__: asked.append(request) or "")
     monkeypatch.chdir(tmp_path)
     settings, columns = all_changed(Settings), all_changed(Columns)
-    wanted = runs.Request(str(tmp_path / "u.csv"), str(tmp_path / "t.csv"), columns=columns, settings=settings)
-    words = [word for name in setting_names(Columns) for word in option_words(column_option_name(name), getattr(columns, name))]
-    assert cli.main(["fit", "u.csv", "t.csv", "--out", "run", *command_words(settings), *words]) == 0
+    wanted = runs.Request(
+        str(tmp_path / "u.csv"), str(tmp_path / "t.csv"), columns=columns, settings=settings
+    )
+    words = [
+        word
+        for name in setting_names(Columns)
+        for word in option_words(column_option_name(name), getattr(columns, name))
+    ]
+    assert (
+        cli.main(["fit", "u.csv", "t.csv", "--out", "run", *command_words(settings), *words]) == 0
+    )
     assert cli.main(shlex.split(fit_command(wanted))[1:]) == 0
     assert cli.main(["fit", "u.csv", "t.csv", "--out", "run"]) == 0
     assert asked[:2] == [wanted, wanted]
@@ -152,7 +166,9 @@ def test_requests_of_earlier_runs_are_read_and_written_under_the_same_keys(tmp_p
     request = runs.Request.load(tmp_path)
     assert request.columns == Columns(outcome="length")
     assert request.covariates == ("hour",)
-    assert request.settings == Settings(n_clusters=3, n_warmup=20, n_draws=30, thin=2, n_chains=2, seed=7)
+    assert request.settings == Settings(
+        n_clusters=3, n_warmup=20, n_draws=30, thin=2, n_chains=2, seed=7
+    )
     request.save(tmp_path)
     written = json.loads((tmp_path / "request.json").read_text())
     assert {name: written[name] for name in EARLIER} == EARLIER
@@ -173,19 +189,43 @@ def test_a_request_with_an_impossible_or_unknown_setting_is_refused(tmp_path: Pa
 
 def test_manifests_of_earlier_runs_stay_valid() -> None:
     """What a run was made with has the same keys as before there was a record of settings."""
-    plain = {"n_clusters": None, "n_warmup": 1000, "n_draws": 1000, "thin": 1, "n_chains": 4, "n_auxiliary": 3}
+    plain = {
+        "n_clusters": None,
+        "n_warmup": 1000,
+        "n_draws": 1000,
+        "thin": 1,
+        "n_chains": 4,
+        "n_auxiliary": 3,
+    }
     fixed = dv.DualViewMixture(n_warmup=1000)
-    rest = {"init": "kmeans", "feature_prior": None, "behavior_prior": None, "random_state": 0, "features": None}
+    rest = {
+        "init": "kmeans",
+        "feature_prior": None,
+        "behavior_prior": None,
+        "random_state": 0,
+        "features": None,
+    }
     assert made_with(fixed, NO_DATA) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest}
-    odd = dv.DualViewMixture(link="linear", pooling="cluster", keep="summary", feature_prior="shrunk", n_warmup=1000)
-    changed = {"link": "linear", "pooling": "cluster", "keep": "summary", "whole draws, every": 10, "feature_prior": "shrunk"}
+    odd = dv.DualViewMixture(
+        link="linear", pooling="cluster", keep="summary", feature_prior="shrunk", n_warmup=1000
+    )
+    changed = {
+        "link": "linear",
+        "pooling": "cluster",
+        "keep": "summary",
+        "whole draws, every": 10,
+        "feature_prior": "shrunk",
+    }
     assert made_with(odd, NO_DATA) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest, **changed}
 
 
 def test_manifests_say_which_runs_end_when_they_have_converged() -> None:
     grows, fixed = dv.DualViewMixture(), dv.DualViewMixture(n_warmup=1000)
     limited = dv.DualViewMixture(n_warmup=1000, max_time=5.0, max_draws=10)
-    assert (made_with(grows, NO_DATA)["n_warmup"], made_with(limited, NO_DATA)["n_warmup"]) == (None, 1000)
+    assert (made_with(grows, NO_DATA)["n_warmup"], made_with(limited, NO_DATA)["n_warmup"]) == (
+        None,
+        1000,
+    )
     lengths = [made_with(model, NO_DATA).get("length") for model in (grows, limited, fixed)]
     assert lengths == ["until converged", "until converged", None]
     assert not {"max_time", "max_draws"} & set(made_with(limited, NO_DATA))
@@ -204,10 +244,15 @@ def test_impossible_values_are_refused_by_requests_and_by_the_estimator(name: st
                 runs.Request("users.csv", None, settings=Settings(**{name: value}))
 
 
-def test_a_setting_that_is_refused_is_named_by_its_option_before_files_are_read(capsys: Any) -> None:
+def test_a_setting_that_is_refused_is_named_by_its_option_before_files_are_read(
+    capsys: Any,
+) -> None:
     for words, message in (
         ("--draws 0", "--draws must be a whole number of at least 1; got 0."),
-        ("--clusters 0", "--clusters (None: clusters inferred) must be a whole number of at least 1; got 0."),
+        (
+            "--clusters 0",
+            "--clusters (None: clusters inferred) must be a whole number of at least 1; got 0.",
+        ),
         ("--seed -1", "seed must be a whole number of at least 0; got -1."),
         ("--alpha many", "alpha must be a positive number, paper,"),
         ("--link curved", "--link"),
@@ -229,7 +274,11 @@ def test_choices_are_listed_as_people_write_them() -> None:
 
 def test_runs_are_told_apart_by_any_setting_that_has_an_effect() -> None:
     usual = Settings().described()
-    assert (usual["n_clusters"], usual["thin"], usual["seed"]) == ("clusters inferred", "thin 1", "seed 0")
+    assert (usual["n_clusters"], usual["thin"], usual["seed"]) == (
+        "clusters inferred",
+        "thin 1",
+        "seed 0",
+    )
     assert Settings(n_clusters=3, link="linear").described()["n_clusters"] == "clusters: 3"
     changed = all_changed(Settings)
     assert changed.keep == "summary"
@@ -248,5 +297,13 @@ def test_settings_of_an_estimator_are_those_of_the_request(tmp_path: Path) -> No
 
 
 def test_the_command_line_shows_its_help_without_heavy_imports() -> None:
-    code = "import sys, dualview.cli; print([name for name in ('numpy', 'numba', 'pandas', 'scipy') if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    code = (
+        "import sys, dualview.cli; print([name for name in ('numpy', 'numba', 'pandas', "
+        "'scipy') if name in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

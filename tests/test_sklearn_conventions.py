@@ -1,4 +1,5 @@
-"""DualViewMixture as a scikit-learn estimator: its own checks, parameters, names of columns, pipelines, cross-validation."""
+"""DualViewMixture as a scikit-learn estimator: its own checks, parameters, names of columns,
+pipelines, cross-validation."""
 
 import pickle
 
@@ -27,9 +28,12 @@ def behavior():
     return dv.SharedOutcome(FORUM.participation, FORUM.outcome)
 
 
-# Outside of scikit-learn's own checks a y that is no behavior, and integers with few values, deserve their warnings.
+# Outside of scikit-learn's own checks a y that is no behavior, and integers with few values,
+# deserve their warnings.
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
-@parametrize_with_checks([dv.DualViewMixture(**QUICK), dv.DualViewMixture(3, **QUICK), dv.DualViewMixture(1, **QUICK)])
+@parametrize_with_checks(
+    [dv.DualViewMixture(**QUICK), dv.DualViewMixture(3, **QUICK), dv.DualViewMixture(1, **QUICK)]
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -120,11 +124,15 @@ def test_a_second_fit_forgets_the_first():
 
 
 def test_pipeline():
-    model = make_pipeline(StandardScaler(), dv.DualViewMixture(**QUICK)).fit(FORUM.features, behavior())
+    model = make_pipeline(StandardScaler(), dv.DualViewMixture(**QUICK)).fit(
+        FORUM.features, behavior()
+    )
     alone = dv.DualViewMixture(**QUICK).fit(FORUM.features, behavior())
     np.testing.assert_array_equal(model[-1].posterior_["z"], alone.posterior_["z"])
     np.testing.assert_allclose(model[-1].latent_, alone.latent_, rtol=1e-6)
-    labels = make_pipeline(StandardScaler(), dv.DualViewMixture(**QUICK)).fit_predict(FORUM.features, behavior())
+    labels = make_pipeline(StandardScaler(), dv.DualViewMixture(**QUICK)).fit_predict(
+        FORUM.features, behavior()
+    )
     np.testing.assert_array_equal(labels, alone.labels_)
 
 
@@ -137,11 +145,15 @@ def test_fit_predict_passes_the_behavior():
 
 
 def test_cross_validation_over_users_names_split():
-    search = GridSearchCV(dv.DualViewMixture(**QUICK), {"n_clusters": [1, 2]}, scoring=lambda *_: 0.0, cv=2)
+    search = GridSearchCV(
+        dv.DualViewMixture(**QUICK), {"n_clusters": [1, 2]}, scoring=lambda *_: 0.0, cv=2
+    )
     with pytest.raises(InputError, match=r"behavior\.split\(n_splits\)"):
         search.fit(FORUM.features, behavior())
     with pytest.raises(InputError, match=r"behavior\.split\(n_splits\)"):
-        cross_validate(dv.DualViewMixture(**QUICK), FORUM.features, behavior(), scoring=lambda *_: 0.0, cv=2)
+        cross_validate(
+            dv.DualViewMixture(**QUICK), FORUM.features, behavior(), scoring=lambda *_: 0.0, cv=2
+        )
 
 
 def test_cross_validation_over_threads():
@@ -168,5 +180,6 @@ def test_pickle():
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.posterior_["z"], model.posterior_["z"])
     np.testing.assert_allclose(
-        again.predict_outcome(FORUM.test.participation).mean, model.predict_outcome(FORUM.test.participation).mean
+        again.predict_outcome(FORUM.test.participation).mean,
+        model.predict_outcome(FORUM.test.participation).mean,
     )

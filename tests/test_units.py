@@ -75,7 +75,10 @@ def test_size_is_checked_by_name():
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_there_and_back(n_dims):
-    units, x = Whitening.of(random_prior(n_dims)), np.random.default_rng(1).standard_normal((3, 4, n_dims))
+    units, x = (
+        Whitening.of(random_prior(n_dims)),
+        np.random.default_rng(1).standard_normal((3, 4, n_dims)),
+    )
     np.testing.assert_allclose(units.to_working(units.vectors(x)), x, rtol=1e-9, atol=1e-12)
     assert units.n_dims == n_dims
 
@@ -89,7 +92,9 @@ def test_the_constants_are_zero_and_identity_in_working_units(n_dims):
     np.testing.assert_allclose(covariance, prior.covariance)
     np.testing.assert_allclose(units.to_working(prior.mean), 0.0, atol=1e-12)
     np.testing.assert_allclose(units.covariances(np.eye(n_dims)), prior.covariance)
-    np.testing.assert_allclose(units.precisions(np.eye(n_dims)), np.linalg.inv(prior.covariance), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(
+        units.precisions(np.eye(n_dims)), np.linalg.inv(prior.covariance), rtol=1e-9, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
@@ -104,7 +109,10 @@ def test_densities_change_by_the_maps_volume_only(n_dims):
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_covariances_and_precisions_are_inverse_in_both_units(n_dims):
-    units, matrix = Whitening.of(random_prior(n_dims)), positive_definite(np.random.default_rng(3), n_dims)
+    units, matrix = (
+        Whitening.of(random_prior(n_dims)),
+        positive_definite(np.random.default_rng(3), n_dims),
+    )
     product = units.covariances(matrix) @ units.precisions(np.linalg.inv(matrix))
     np.testing.assert_allclose(product, np.eye(n_dims), atol=1e-9)
 
@@ -116,7 +124,9 @@ def test_data_are_standard_in_their_own_units(n_dims):
     units = Whitening.of_data(x)
     w = units.to_working(x)
     np.testing.assert_allclose(w.mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(np.cov(w, rowvar=False).reshape(n_dims, n_dims), np.eye(n_dims), atol=1e-10)
+    np.testing.assert_allclose(
+        np.cov(w, rowvar=False).reshape(n_dims, n_dims), np.eye(n_dims), atol=1e-10
+    )
     np.testing.assert_allclose(units.vectors(w), x, rtol=1e-10)
 
 

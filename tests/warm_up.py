@@ -1,6 +1,8 @@
-"""Compiles what many tests share, into the cache on disk: else test workers would compile it side by side.
+"""Compiles what many tests share, into the cache on disk: else test workers would compile it side
+by side.
 
-``python tests/warm_up.py [features] [table] [pooled] [agreement]``, one after the other; each is quick once it has run.
+``python tests/warm_up.py [features] [table] [pooled] [agreement]``, one after the other; each is
+quick once it has run.
 """
 
 import sys

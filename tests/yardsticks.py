@@ -1,6 +1,8 @@
-"""What the tests of single functions measure with: many-digit gamma functions, distribution functions from densities, z-scores.
+"""What the tests of single functions measure with: many-digit gamma functions, distribution
+functions from densities, z-scores.
 
-A test of randomness fails beyond LIMIT standard errors, or at the same probability of chance where it has a p-value.
+A test of randomness fails beyond LIMIT standard errors, or at the same probability of chance where
+it has a p-value.
 """
 
 from decimal import Decimal, localcontext
@@ -18,7 +20,9 @@ COMPILED = not numba.config.DISABLE_JIT
 N_DRAWS = 3000 if COMPILED else 150
 
 DIGITS = 90
-PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
+PI = Decimal(
+    "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
+)
 
 
 def python_of(kernel):
@@ -28,7 +32,11 @@ def python_of(kernel):
 
 def leaves(record):
     """The arrays and numbers of a record, those of records inside it in their places."""
-    return [leaf for part in record for leaf in leaves(part)] if isinstance(record, tuple) else [record]
+    return (
+        [leaf for part in record for leaf in leaves(part)]
+        if isinstance(record, tuple)
+        else [record]
+    )
 
 
 def _bernoulli(n):
@@ -84,7 +92,8 @@ def precise(function):
 
 
 def distribution_function(log_density, low, high, points=4001):
-    """The distribution function of an unnormalised log density, by trapezoids on a grid that closes in on the mass."""
+    """The distribution function of an unnormalised log density, by trapezoids on a grid that closes
+    in on the mass."""
     for _ in range(5):
         grid = np.linspace(low, high, points)
         values = log_density(grid)
@@ -104,7 +113,9 @@ def quantiles(rng, cdf, low, high, size):
 def check_law(draws, cdf, *arguments):
     """Independent draws follow the distribution function."""
     result = kstest(draws, cdf, args=arguments)
-    assert result.pvalue > RARE, f"KS distance {result.statistic:.4f} of {len(draws)} draws, p = {result.pvalue:.2g}"
+    assert result.pvalue > RARE, (
+        f"KS distance {result.statistic:.4f} of {len(draws)} draws, p = {result.pvalue:.2g}"
+    )
 
 
 def check_counts(counts, probabilities):
@@ -117,7 +128,10 @@ def check_counts(counts, probabilities):
         assert observed[-1] == 0
         observed, wanted = observed[:-1], wanted[:-1]
     elif wanted[-1] < 10:
-        observed, wanted = np.append(observed[:-2], observed[-2:].sum()), np.append(wanted[:-2], wanted[-2:].sum())
+        observed, wanted = (
+            np.append(observed[:-2], observed[-2:].sum()),
+            np.append(wanted[:-2], wanted[-2:].sum()),
+        )
     if len(wanted) > 1:
         assert chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue > RARE
 
@@ -132,7 +146,9 @@ def check_mean(draws, expected):
 
 def check_same_means(draws, others):
     """Two sets of independent draws (N, ...) have the same means."""
-    error = np.sqrt(np.var(draws, axis=0, ddof=1) / len(draws) + np.var(others, axis=0, ddof=1) / len(others))
+    error = np.sqrt(
+        np.var(draws, axis=0, ddof=1) / len(draws) + np.var(others, axis=0, ddof=1) / len(others)
+    )
     scores = (np.mean(draws, axis=0) - np.mean(others, axis=0)) / error
     assert np.abs(scores).max() < LIMIT, f"z = {scores}"
 
@@ -140,7 +156,9 @@ def check_same_means(draws, others):
 def check_constant(values, magnitude, condition=1.0):
     """All values are equal up to the rounding of numbers of this magnitude."""
     spread = np.max(values) - np.min(values)
-    assert spread <= 1e3 * EPSILON * condition * max(magnitude, 1.0), f"spread {spread:.3g} at magnitude {magnitude:.3g}"
+    assert spread <= 1e3 * EPSILON * condition * max(magnitude, 1.0), (
+        f"spread {spread:.3g} at magnitude {magnitude:.3g}"
+    )
 
 
 def positive_definite(rng, n_dims, spread=2):

@@ -12,7 +12,8 @@ N_STATES, N_WARMUP, N_SNAPSHOTS, BETWEEN = 8, 400, 50, 10
 
 
 def predictions(problem: Problem) -> Predictions:
-    """Lace with its own priors: a cell's distribution is that of its row's component, averaged over states and snapshots.
+    """Lace with its own priors: a cell's distribution is that of its row's component, averaged over
+    states and snapshots.
 
     The marginals get ``PLAIN_SHARE``, because Lace knows the levels only that it has seen.
     """
@@ -36,15 +37,21 @@ def predictions(problem: Problem) -> Predictions:
 
 
 def _engine(problem: Problem, names: dict[str, str]) -> Any:
-    """Chains of the table, columns by new names, in which numbers are continuous and levels categorical."""
+    """Chains of the table, columns by new names, in which numbers are continuous and levels
+    categorical."""
     import lace  # type: ignore[import-not-found, import-untyped, unused-ignore]
     import polars as pl
 
     table: dict[str, Any] = {"ID": [f"u{row}" for row in range(len(problem.frame))]}
     for place, column in enumerate(problem.numbers):
-        table[names[column.name]] = pl.Series(problem.standard_numbers[:, place], dtype=pl.Float64).fill_nan(None)
+        table[names[column.name]] = pl.Series(
+            problem.standard_numbers[:, place], dtype=pl.Float64
+        ).fill_nan(None)
     for place, column in enumerate(problem.levels):
-        texts = [None if np.isnan(code) else f"l{int(code):02d}" for code in problem.known_levels[:, place]]
+        texts = [
+            None if np.isnan(code) else f"l{int(code):02d}"
+            for code in problem.known_levels[:, place]
+        ]
         table[names[column.name]] = pl.Series(texts, dtype=pl.String)
     return lace.Engine.from_df(pl.DataFrame(table), n_states=N_STATES, rng_seed=problem.seed)
 
@@ -54,7 +61,9 @@ def _averaged(problem: Problem, drawn: dict[str, list[Any]]) -> Predictions:
     found: Predictions = {}
     for place, column in enumerate(problem.numbers):
         normals = np.array(drawn[column.name])
-        found[column.name] = problem.normals(place, normals[..., 0].T, normals[..., 1].T, equal_weights(len(normals)))
+        found[column.name] = problem.normals(
+            place, normals[..., 0].T, normals[..., 1].T, equal_weights(len(normals))
+        )
     for place, column in enumerate(problem.levels):
         shares = np.mean(drawn[column.name], axis=0)
         codes = np.unique(problem.known_levels[:, place])

@@ -8,7 +8,9 @@ from benchmarks.cells.scores import Normals, Prediction
 
 Array = NDArray[np.float64]
 
-PLAIN_SHARE = 0.01  # of the marginals in predictions that may otherwise give a cell no probability at all
+PLAIN_SHARE = (
+    0.01  # of the marginals in predictions that may otherwise give a cell no probability at all
+)
 
 
 def predictions(problem: Problem) -> Predictions:
@@ -41,8 +43,16 @@ def with_marginals(problem: Problem, found: Predictions) -> Predictions:
 def _mixed(own: Prediction, plain: Prediction) -> Prediction:
     if not (isinstance(own, Normals) and isinstance(plain, Normals)):
         return np.asarray((1.0 - PLAIN_SHARE) * np.asarray(own) + PLAIN_SHARE * np.asarray(plain))
-    own, plain = own._replace(weights=(1.0 - PLAIN_SHARE) * own.weights), plain._replace(weights=PLAIN_SHARE * plain.weights)
-    return Normals(*(np.hstack([_rows(one, own), _rows(two, own)]) for one, two in zip(own, plain, strict=True)))
+    own, plain = (
+        own._replace(weights=(1.0 - PLAIN_SHARE) * own.weights),
+        plain._replace(weights=PLAIN_SHARE * plain.weights),
+    )
+    return Normals(
+        *(
+            np.hstack([_rows(one, own), _rows(two, own)])
+            for one, two in zip(own, plain, strict=True)
+        )
+    )
 
 
 def _rows(part: Array, like: Normals) -> Array:

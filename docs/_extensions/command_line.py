@@ -16,7 +16,7 @@ the program itself. [Runs and the command line](../runs.md) shows the commands a
 
 Exit codes: 0 for success; 2 for an error, with one line on standard error; 130 after Ctrl-C.
 
-"""
+"""  # noqa: E501
 
 
 def page() -> str:
@@ -24,7 +24,9 @@ def page() -> str:
     from dualview.cli import LINE
     from dualview.command_line import program
 
-    with patch.object(sys, "argv", ["dualview"]):  # else cyclopts shows how Sphinx was started: python -m sphinx
+    with patch.object(
+        sys, "argv", ["dualview"]
+    ):  # else cyclopts shows how Sphinx was started: python -m sphinx
         text = program(LINE).generate_docs("markdown", heading_level=1)
     commands = text[text.index("## dualview demo") :]
     return HEAD + re.sub(r"^Example: (.*)$", r"```console\n\1\n```", commands, flags=re.M)

@@ -18,7 +18,8 @@ NAMES = (
 
 
 class Order:
-    """Places of examples by name, as Sphinx-Gallery asks for them; one that is not in the list is an error."""
+    """Places of examples by name, as Sphinx-Gallery asks for them; one that is not in the list is
+    an error."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

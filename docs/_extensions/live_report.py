@@ -1,4 +1,5 @@
-"""The report of ``dualview forum --example`` as a page of the site: made by the program, kept from build to build.
+"""The report of ``dualview forum --example`` as a page of the site: made by the program, kept from
+build to build.
 
 Like the examples of the gallery it is left out with ``-D plot_gallery=0``.
 """
@@ -19,7 +20,11 @@ COMMAND = ["forum", "--example", "--max-draws", "8000", "--quiet", "--out"]
 
 def copy_report(app: Sphinx, error: Exception | None) -> None:
     """Run the example, or continue it where it stands, and copy its report into the site."""
-    if error is not None or app.builder.format != "html" or not app.config.sphinx_gallery_conf["plot_gallery"]:
+    if (
+        error is not None
+        or app.builder.format != "html"
+        or not app.config.sphinx_gallery_conf["plot_gallery"]
+    ):
         return
     from dualview.cli import main
 

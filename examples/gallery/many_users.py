@@ -23,13 +23,16 @@ group = rng.integers(0, 10, n_users)
 features = 1.5 * rng.normal(size=(10, 8))[group] + rng.normal(size=(n_users, 8))
 power = rng.normal(0.0, 1.0, 10)[group] + 0.3 * rng.normal(size=n_users)
 who = np.array([rng.choice(n_users, size, replace=False) for _ in range(n_threads)])
-participation = sparse.csr_array((np.ones(who.size), who.ravel(), np.arange(0, who.size + 1, size)), (n_threads, n_users))
+participation = sparse.csr_array(
+    (np.ones(who.size), who.ravel(), np.arange(0, who.size + 1, size)), (n_threads, n_users)
+)
 noise_sd = 1.5
 outcome = participation @ power + noise_sd * rng.normal(size=n_threads)
 train = np.arange(n_threads) < 12_000
 
 # %%
-# Fit chains of a fixed, short length. ``verdict()`` says whether that was enough. A fit of two draws
+# Fit chains of a fixed, short length. ``verdict()`` says whether that was enough. A fit of two
+# draws
 # comes first, so that the time below does not include the compilation.
 
 behavior = dv.SharedOutcome(participation[train], outcome[train])
@@ -58,15 +61,23 @@ def ridge(matrix):
         found = Ridge(alpha, solver="sparse_cg").fit(matrix[first], outcome[first])
         return np.mean((found.predict(matrix[last]) - outcome[last]) ** 2)
 
-    return Ridge(min((1.0, 3.0, 10.0, 30.0, 100.0), key=error), solver="sparse_cg").fit(matrix[train], outcome[train])
+    return Ridge(min((1.0, 3.0, 10.0, 30.0, 100.0), key=error), solver="sparse_cg").fit(
+        matrix[train], outcome[train]
+    )
 
 
-rivals = {"ridge": (ridge(participation), participation), "ridge with features": (ridge(both), both)}
+rivals = {
+    "ridge": (ridge(participation), participation),
+    "ridge with features": (ridge(both), both),
+}
 errors = {"dualview": model.predict_outcome(participation[~train]).mean - outcome[~train]}
 for name, (rival, matrix) in rivals.items():
     errors[name] = rival.predict(matrix[~train]) - outcome[~train]
 ridge_power = rivals["ridge"][0].coef_
-print(f"RMSE of {np.sum(~train):,} later threads; the noise alone has a standard deviation of {noise_sd}")
+print(
+    f"RMSE of {np.sum(~train):,} later threads; the noise alone has a standard deviation of "
+    f"{noise_sd}"
+)
 for name, error in errors.items():
     print(f"{name:<20} {np.sqrt(np.mean(error**2)):.3f}")
 
@@ -74,7 +85,9 @@ for name, error in errors.items():
 # The picture: true and estimated powers.
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 4), sharex=True, sharey=True, layout="constrained")
-for ax, (name, found) in zip(axes, (("dualview", model.latent_), ("ridge", ridge_power)), strict=True):
+for ax, (name, found) in zip(
+    axes, (("dualview", model.latent_), ("ridge", ridge_power)), strict=True
+):
     ax.scatter(power, found, s=2, alpha=0.3)
     ax.plot([-3, 3], [-3, 3], color="black", linewidth=0.8)
     ax.set(title=f"{name}: correlation {np.corrcoef(power, found)[0, 1]:.2f}", xlabel="true power")

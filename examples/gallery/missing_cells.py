@@ -42,7 +42,8 @@ filled = model.impute()
 print(filled.cells.head())
 
 # %%
-# The clusters and the species, of penguins whose species is known. The species is one of the columns
+# The clusters and the species, of penguins whose species is known. The species is one of the
+# columns
 # of the table, but a fifth of its cells is hidden.
 
 print(pd.crosstab(penguins["species"], pd.Series(model.labels_, name="cluster")))
@@ -52,7 +53,9 @@ print(pd.crosstab(penguins["species"], pd.Series(model.labels_, name="cluster"))
 
 with_dummies = pd.concat([table[numbers], pd.get_dummies(table[levels], dtype=float)], axis=1)
 rival = table.copy()
-rival[numbers] = IterativeImputer(random_state=0, max_iter=20).fit_transform(with_dummies)[:, : len(numbers)]
+rival[numbers] = IterativeImputer(random_state=0, max_iter=20).fit_transform(with_dummies)[
+    :, : len(numbers)
+]
 for column in levels:
     rival[column] = table[column].fillna(table[column].mode()[0])
 
@@ -64,8 +67,16 @@ sd = penguins[numbers].std()
 rows = []
 for name, guess in (("dualview", filled.frame), ("scikit-learn", rival)):
     wrong = [(guess[c] != penguins[c])[hidden[:, penguins.columns.get_loc(c)]] for c in levels]
-    error = [((guess[c] - penguins[c]) / sd[c])[hidden[:, penguins.columns.get_loc(c)]] for c in numbers]
-    rows.append((name, np.sqrt(np.mean(np.concatenate(error).astype(float) ** 2)), np.mean(np.concatenate(wrong))))
+    error = [
+        ((guess[c] - penguins[c]) / sd[c])[hidden[:, penguins.columns.get_loc(c)]] for c in numbers
+    ]
+    rows.append(
+        (
+            name,
+            np.sqrt(np.mean(np.concatenate(error).astype(float) ** 2)),
+            np.mean(np.concatenate(wrong)),
+        )
+    )
 scores = pd.DataFrame(rows, columns=["", "RMSE of numbers", "wrong levels"]).set_index("")
 print(scores.round(3))
 
@@ -73,10 +84,19 @@ print(scores.round(3))
 # The picture: hidden bill lengths and imputed values, with 80 % intervals.
 
 cells = filled.cells.query("column == 'bill_length_mm'").set_index("user")
-cells = cells.loc[[user for user in cells.index if hidden[user, penguins.columns.get_loc("bill_length_mm")]]]
+cells = cells.loc[
+    [user for user in cells.index if hidden[user, penguins.columns.get_loc("bill_length_mm")]]
+]
 truth, value = penguins["bill_length_mm"][cells.index], cells["value"].astype(float)
 figure, ax = plt.subplots(figsize=(5, 4.5), layout="constrained")
-ax.errorbar(truth, value, yerr=[value - cells["low_80"], cells["high_80"] - value], fmt="o", markersize=4, linewidth=0.7)
+ax.errorbar(
+    truth,
+    value,
+    yerr=[value - cells["low_80"], cells["high_80"] - value],
+    fmt="o",
+    markersize=4,
+    linewidth=0.7,
+)
 ax.plot([33, 58], [33, 58], color="0.5", linewidth=0.8)
 ax.set(xlabel="hidden bill length (mm)", ylabel="imputed, with 80 % interval")
 inside = ((cells["low_80"] <= truth) & (truth <= cells["high_80"])).mean()
@@ -86,5 +106,11 @@ inside = ((cells["low_80"] <= truth) & (truth <= cells["high_80"])).mean()
 
 for column in scores.columns:
     a, b = scores[column]
-    print(f"{column}: dualview {a:.3f}, scikit-learn {b:.3f}: {'dualview' if a < b else 'scikit-learn'} is better")
-print(f"The 80 % intervals contain {inside:.0%} of the hidden bill lengths; the baseline has no intervals.")
+    print(
+        f"{column}: dualview {a:.3f}, scikit-learn {b:.3f}: "
+        f"{'dualview' if a < b else 'scikit-learn'} is better"
+    )
+print(
+    f"The 80 % intervals contain {inside:.0%} of the hidden bill lengths; the baseline has no "
+    "intervals."
+)

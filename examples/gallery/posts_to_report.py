@@ -2,7 +2,8 @@
 From posts to a report
 ======================
 
-**Which roles does a forum have, what do they contribute, and do they predict?** From a file of posts
+**Which roles does a forum have, what do they contribute, and do they predict?** From a file of
+posts
 to a page for a colleague, in one command. The posts are simulated: members in four roles, with
 heavy-tailed activity, sections and bots. The baselines see the same threads: a ridge regression on
 participants and covariates, and a regression on the covariates alone.

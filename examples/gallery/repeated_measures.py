@@ -31,7 +31,9 @@ for u in range(18):
 # %%
 # Fit with a separate noise for each cluster: some people are more regular than others.
 
-behavior = dv.UserRegression(person[train], days[train], reaction[train], intercept=True, noise="cluster")
+behavior = dv.UserRegression(
+    person[train], days[train], reaction[train], intercept=True, noise="cluster"
+)
 model = dv.DualViewMixture(n_draws=500, max_draws=5000, random_state=0).fit(None, behavior)
 print(model.posterior_.verdict())
 print(f"Clusters found: {model.n_clusters_}")
@@ -59,8 +61,14 @@ half = 1.645 * np.sqrt(variance)
 scores = pd.DataFrame(
     {
         "RMSE": [np.sqrt(np.mean((m - truth) ** 2)) for m in (predicted.mean, mean)],
-        "NLL": [predicted.nll(truth), np.mean(0.5 * np.log(2 * np.pi * variance) + 0.5 * (truth - mean) ** 2 / variance)],
-        "90 % intervals": [np.mean((low < truth) & (truth < high)), np.mean(np.abs(truth - mean) < half)],
+        "NLL": [
+            predicted.nll(truth),
+            np.mean(0.5 * np.log(2 * np.pi * variance) + 0.5 * (truth - mean) ** 2 / variance),
+        ],
+        "90 % intervals": [
+            np.mean((low < truth) & (truth < high)),
+            np.mean(np.abs(truth - mean) < half),
+        ],
     },
     index=["dualview", "mixed model"],
 )
@@ -73,7 +81,9 @@ print(scores.round(3))
 figure, axes = plt.subplots(2, 3, figsize=(9, 5), sharex=True, sharey=True, layout="constrained")
 grid = np.linspace(0, 9, 19)
 for ax, u in zip(axes.flat, np.argsort(-model.latent_[:, 1])[[0, 3, 7, 10, 14, 17]], strict=True):
-    band = model.predict_outcome(dv.UserRegression(np.full(19, u), grid[:, None], intercept=True, n_users=18))
+    band = model.predict_outcome(
+        dv.UserRegression(np.full(19, u), grid[:, None], intercept=True, n_users=18)
+    )
     ax.fill_between(grid, *band.interval(0.9).T, color="#0072B2", alpha=0.2)
     ax.plot(grid, band.median, color="#0072B2")
     for part, face in ((train, "black"), (~train, "white")):
@@ -84,7 +94,8 @@ figure.supxlabel("days of little sleep")
 figure.supylabel("reaction time (ms)")
 
 # %%
-# The verdict. One split of a small data set proves little; :doc:`/behaviors` has the same comparison
+# The verdict. One split of a small data set proves little; :doc:`/behaviors` has the same
+# comparison
 # over five splits of four data sets.
 
 gain = scores.loc["mixed model", "NLL"] - scores.loc["dualview", "NLL"]

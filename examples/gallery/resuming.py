@@ -36,7 +36,9 @@ dv.DualViewMixture(**{settings}, checkpoint=sys.argv[1], checkpoint_interval=0.2
 
 def saved(run):
     """Iterations of the first chain that are saved on disk, from the names of its files."""
-    return max((int(path.name.split("-")[1]) for path in (run / "chain-0").glob("*-*.h5")), default=0)
+    return max(
+        (int(path.name.split("-")[1]) for path in (run / "chain-0").glob("*-*.h5")), default=0
+    )
 
 
 # %%
@@ -57,7 +59,10 @@ forum = dv.datasets.agreement(n_users=50, n_threads=100, seed=0)
 behavior = dv.SharedOutcome(forum.participation, forum.outcome)
 resumed = dv.DualViewMixture(**settings, checkpoint=folder / "killed").fit(forum.features, behavior)
 uninterrupted = dv.DualViewMixture(**settings).fit(forum.features, behavior)
-same = all(np.array_equal(resumed.posterior_[name], uninterrupted.posterior_[name]) for name in resumed.posterior_.names)
+same = all(
+    np.array_equal(resumed.posterior_[name], uninterrupted.posterior_[name])
+    for name in resumed.posterior_.names
+)
 print(f"draws of the resumed and the uninterrupted run are the same, bit for bit: {same}")
 
 # %%
@@ -65,7 +70,10 @@ print(f"draws of the resumed and the uninterrupted run are the same, bit for bit
 
 iterations = settings["n_warmup"] + settings["thin"] * np.arange(1, settings["n_draws"] + 1)
 figure, ax = plt.subplots(figsize=(8, 3), layout="constrained")
-for model, style in ((uninterrupted, {"color": "0.6", "linewidth": 3}), (resumed, {"color": "#0072B2", "linewidth": 0.8})):
+for model, style in (
+    (uninterrupted, {"color": "0.6", "linewidth": 3}),
+    (resumed, {"color": "#0072B2", "linewidth": 0.8}),
+):
     ax.plot(iterations, model.posterior_["n_clusters"][0], **style)
 ax.axvspan(0, kept, color="#009E73", alpha=0.15)
 ax.text(kept, ax.get_ylim()[1], " saved before the kill", ha="left", va="top", fontsize=8)

@@ -23,7 +23,9 @@ for seed in range(3):
     shuffled = np.random.default_rng(seed).permutation(forum.features)
     for name, X in (("true features", forum.features), ("shuffled features", shuffled)):
         model = dv.DualViewMixture(**settings).fit(X, behavior)
-        gains[name].append(floor - model.predict_outcome(forum.test.participation).nll(forum.test.outcome))
+        gains[name].append(
+            floor - model.predict_outcome(forum.test.participation).nll(forum.test.outcome)
+        )
         converged += model.posterior_.converged
 print(f"{converged} of 6 fits converged within {settings['max_draws']:,} draws per chain.")
 
@@ -32,7 +34,10 @@ print(f"{converged} of 6 fits converged within {settings['max_draws']:,} draws p
 
 for name, values in gains.items():
     error = np.std(values, ddof=1) / np.sqrt(3)
-    print(f"{name:<18} {np.mean(values):+.3f} ± {error:.3f}   ({', '.join(f'{v:+.2f}' for v in values)})")
+    print(
+        f"{name:<18} {np.mean(values):+.3f} ± {error:.3f}   "
+        f"({', '.join(f'{v:+.2f}' for v in values)})"
+    )
 
 # %%
 # The picture.
@@ -50,5 +55,11 @@ ax.set_xlabel("gain over no features, nats per later thread")
 
 lost = np.mean(gains["shuffled features"])
 error = np.std(gains["shuffled features"], ddof=1) / np.sqrt(3)
-word = "no clear difference" if abs(lost) < 2 * error else "a clear gain" if lost > 0 else "a clear loss"
+word = (
+    "no clear difference"
+    if abs(lost) < 2 * error
+    else "a clear gain"
+    if lost > 0
+    else "a clear loss"
+)
 print(f"Useless features: {lost:+.3f} ± {error:.3f} nats per thread over three forums, {word}.")

@@ -3,7 +3,8 @@ Yes-or-no answers
 =================
 
 **Who would curse, scold or shout?** Real data: the first 80 of 316 people and 24 situations
-(``VerbAgg`` of R's lme4). Each person said whether they would react with verbal aggression. Features
+(``VerbAgg`` of R's lme4). Each person said whether they would react with verbal aggression.
+Features
 of a person are gender and a score of anger. A third of the answers is held out. The baseline is a
 logistic regression with an effect of each person and a penalty chosen by cross-validation.
 
@@ -26,7 +27,9 @@ answers = answers[answers["id"].astype(int) <= 80]  # enough for an example
 person = pd.factorize(answers["id"].astype(int), sort=True)[0]
 yes = (answers["r2"] == "Y").to_numpy()
 people = answers.drop_duplicates("id").sort_values("id", key=lambda ids: ids.astype(int))
-features = pd.DataFrame({"anger": people["Anger"].to_numpy(float), "gender": people["Gender"].astype(str).to_numpy()})
+features = pd.DataFrame(
+    {"anger": people["Anger"].to_numpy(float), "gender": people["Gender"].astype(str).to_numpy()}
+)
 
 # %%
 # An answer depends on the reaction (curse, scold, shout), on whose fault the situation is, and on
@@ -50,11 +53,20 @@ print(model.posterior_.verdict())
 # The baselines: one regression for all with the features, and the same with an effect of each
 # person.
 
-common = np.column_stack([design, features["anger"].to_numpy()[person] / 10, features["gender"].to_numpy()[person] == "M"])
+common = np.column_stack(
+    [
+        design,
+        features["anger"].to_numpy()[person] / 10,
+        features["gender"].to_numpy()[person] == "M",
+    ]
+)
 dummies = sparse.csr_array((np.ones(len(person)), (np.arange(len(person)), person)))
 own = sparse.hstack([sparse.csr_array(common.astype(float)), dummies]).tocsr()
 probability = {}
-for name, matrix in (("one for all", sparse.csr_array(common.astype(float))), ("with persons", own)):
+for name, matrix in (
+    ("one for all", sparse.csr_array(common.astype(float))),
+    ("with persons", own),
+):
     regression = LogisticRegressionCV(
         Cs=8,
         cv=StratifiedKFold(5, shuffle=True, random_state=0),
@@ -63,7 +75,9 @@ for name, matrix in (("one for all", sparse.csr_array(common.astype(float))), ("
         use_legacy_attributes=False,
         l1_ratios=(0.0,),
     )
-    probability[name] = regression.fit(matrix[train], yes[train]).predict_proba(matrix[~train])[:, 1]
+    probability[name] = regression.fit(matrix[train], yes[train]).predict_proba(matrix[~train])[
+        :, 1
+    ]
 probability["dualview"] = model.predict_outcome(
     dv.BinaryOutcomes(person[~train], design[~train], intercept=True, n_users=80)
 ).mean
@@ -95,5 +109,14 @@ def by_answer(name):
 
 difference = by_answer("with persons") - by_answer("dualview")
 error = difference.std(ddof=1) / np.sqrt(len(difference))
-sure = "no clear difference" if abs(difference.mean()) < 2 * error else "better" if difference.mean() > 0 else "worse"
-print(f"dualview against the regression with persons: {difference.mean():+.3f} ± {error:.3f} nats per answer, {sure}.")
+sure = (
+    "no clear difference"
+    if abs(difference.mean()) < 2 * error
+    else "better"
+    if difference.mean() > 0
+    else "worse"
+)
+print(
+    f"dualview against the regression with persons: {difference.mean():+.3f} ± {error:.3f} nats "
+    f"per answer, {sure}."
+)

@@ -44,7 +44,11 @@ print(model.posterior_.verdict())
 # ---------------------------------
 
 found = users.assign(cluster=model.labels_, contributes=model.latent_)
-summary = {"members": ("talk", "size"), "talk": ("talk", "mean"), "contributes": ("contributes", "median")}
+summary = {
+    "members": ("talk", "size"),
+    "talk": ("talk", "mean"),
+    "contributes": ("contributes", "median"),
+}
 print(found.groupby("cluster").agg(**summary).round(2))
 
 # %%
@@ -57,7 +61,9 @@ print(found.groupby("cluster").agg(**summary).round(2))
 # The posterior has draws of every unknown. Here are medians and 90 % intervals, and the truth:
 
 low, high = model.posterior_.interval("latent", 0.9).T
-members = pd.DataFrame({"contributes": model.latent_, "low": low, "high": high, "truth": forum.latent}, index=names)
+members = pd.DataFrame(
+    {"contributes": model.latent_, "low": low, "high": high, "truth": forum.latent}, index=names
+)
 print(members.head(5).round(0))
 inside = ((members["low"] < members["truth"]) & (members["truth"] < members["high"])).mean()
 print(f"{inside:.0%} of the 90 % intervals contain the truth.")
@@ -76,7 +82,11 @@ axes = dv.plots.overview(model, truth=forum.latent)
 
 predicted = model.predict_outcome(forum.test.participation[:3])
 low, high = predicted.interval(0.9).T
-print(pd.DataFrame({"predicted": predicted.median, "low": low, "high": high, "outcome": forum.test.outcome[:3]}).round(0))
+print(
+    pd.DataFrame(
+        {"predicted": predicted.median, "low": low, "high": high, "outcome": forum.test.outcome[:3]}
+    ).round(0)
+)
 
 # %%
 # A new member
@@ -88,7 +98,10 @@ print(pd.DataFrame({"predicted": predicted.median, "low": low, "high": high, "ou
 new = users.loc[["user00"]].set_axis(["new"])
 latent = model.predict_latent(new)
 (low, high), median = latent.interval(0.9)[0], latent.median[0]
-print(f"cluster {model.predict(new)[0]}, contributes {median:.0f}, with 90 % probability {low:.0f} to {high:.0f}")
+print(
+    f"cluster {model.predict(new)[0]}, contributes {median:.0f}, with 90 % probability {low:.0f} "
+    f"to {high:.0f}"
+)
 
 # %%
 # Do the features help?
@@ -98,7 +111,11 @@ print(f"cluster {model.predict(new)[0]}, contributes {median:.0f}, with 90 % pro
 # over threads of the log density of each, predicted from all others; higher is better.
 
 single = dv.DualViewMixture(1, n_draws=500, random_state=0).fit(None, behavior)
-print(dv.compare({"dual": model, "single": single})[["elpd", "difference", "difference_se", "note"]].round(1))
+print(
+    dv.compare({"dual": model, "single": single})[
+        ["elpd", "difference", "difference_se", "note"]
+    ].round(1)
+)
 
 # %%
 # Does the model fit?
@@ -115,7 +132,8 @@ print(checks.text().splitlines()[0])
 # Save the result
 # ---------------
 #
-# ``model.posterior_.save("run.nc")`` writes all draws to a file, and ``dv.load("run.nc")`` reads them.
+# ``model.posterior_.save("run.nc")`` writes all draws to a file, and ``dv.load("run.nc")`` reads
+# them.
 # On the command line, ``dualview fit`` and ``dualview report`` do the same from files and write one
 # HTML page.
 #

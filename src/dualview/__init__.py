@@ -1,4 +1,5 @@
-"""Clusters of users, from features you can see and behavior you can see only through its effects."""
+"""Clusters of users, from features you can see and behavior you can see only through its
+effects."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from dualview.shards import Shards
     from dualview.units import GaussianPrior
 
-# Names are looked up when first used, so that ``import dualview`` and the command line start at once.
+# Names are looked up when first used, so that ``import dualview`` and the command line start at
+# once.
 _HOMES = {
     "calibrate": "dualview.calibration",
     "compare": "dualview.comparison",

@@ -1,8 +1,8 @@
 """Simulation-based calibration: are posteriors of this model calibrated on data like these?
 
-Parameters are drawn from the prior, data from the parameters, and the model is fitted to the data. The rank of a true value
-among draws of its posterior is then uniform (Talts et al. 2018), whatever the model: if it is not, the sampler is wrong, or the
-chains are too short for such data.
+Parameters are drawn from the prior, data from the parameters, and the model is fitted to the data.
+The rank of a true value among draws of its posterior is then uniform (Talts et al. 2018), whatever
+the model: if it is not, the sampler is wrong, or the chains are too short for such data.
 """
 
 from dataclasses import dataclass
@@ -60,12 +60,15 @@ class Calibration:
         for name, ranks in self.ranks.items():
             counts = np.histogram(ranks, _BINS, (-0.5, self.n_draws + 0.5))[0]
             expected = len(ranks) / _BINS
-            found[str(name)] = float(chi2.sf(((counts - expected) ** 2 / expected).sum(), _BINS - 1))
+            found[str(name)] = float(
+                chi2.sf(((counts - expected) ** 2 / expected).sum(), _BINS - 1)
+            )
         return pd.Series(found)
 
     @property
     def calibrated(self) -> bool:
-        """Whether no quantity's ranks are far from uniform: p-values above 0.001 divided by their number."""
+        """Whether no quantity's ranks are far from uniform: p-values above 0.001 divided by their
+        number."""
         return bool(self.p_values.min() > _SURE / len(self.p_values))
 
     def text(self) -> str:
@@ -76,7 +79,13 @@ class Calibration:
             else "Not calibrated: draw longer chains, and if that does not help, please report it"
         )
         lines = [f"{name}: p {p:.2g}" for name, p in self.p_values.sort_values().items()]
-        return "\n".join([f"{verdict} ({len(self.ranks)} data sets from the prior, {self.n_left_out} left out).", *lines])
+        return "\n".join(
+            [
+                f"{verdict} ({len(self.ranks)} data sets from the prior, {self.n_left_out} "
+                "left out).",
+                *lines,
+            ]
+        )
 
 
 def calibrate(
@@ -89,9 +98,11 @@ def calibrate(
     n_jobs: int | None = None,
     seed: int = 0,
 ) -> Calibration:
-    """Simulation-based calibration of a fitted model: n data sets of its size from its prior, each fitted.
+    """Simulation-based calibration of a fitted model: n data sets of its size from its prior, each
+    fitted.
 
-    Users, threads, designs and the constants of the priors are those of the fit; features and outcomes are simulated.
+    Users, threads, designs and the constants of the priors are those of the fit; features and
+    outcomes are simulated.
 
     Parameters
     ----------
@@ -101,7 +112,8 @@ def calibrate(
     n : int
         Number of data sets. 200 take about as long as 200 chains of 900 iterations.
     n_warmup, thin : int
-        Each chain runs n_warmup iterations and then keeps 19 draws, every thin-th; they should be nearly independent.
+        Each chain runs n_warmup iterations and then keeps 19 draws, every thin-th; they should be
+        nearly independent.
     n_jobs : int, optional
         Data sets to fit in parallel, as in joblib; one by default.
     seed : int
@@ -115,10 +127,17 @@ def calibrate(
     >>> model = dv.DualViewMixture(n_warmup=20, n_draws=20, n_chains=1).fit(forum.features, behavior)
     >>> dv.calibrate(model, n=5, n_warmup=50, thin=2).ranks.shape[0]
     5
-    """
+    """  # noqa: E501
     if not isinstance(model, DualViewMixture) or not hasattr(model, "posterior_"):
-        raise InputError("calibrate takes a fitted DualViewMixture: call model.fit(X, behavior) first.")
-    for name, value, least in (("n", n, 1), ("n_warmup", n_warmup, 0), ("thin", thin, 1), ("seed", seed, 0)):
+        raise InputError(
+            "calibrate takes a fitted DualViewMixture: call model.fit(X, behavior) first."
+        )
+    for name, value, least in (
+        ("n", n, 1),
+        ("n_warmup", n_warmup, 0),
+        ("thin", thin, 1),
+        ("seed", seed, 0),
+    ):
         whole_number(value, name, least)
     post = model.posterior_
     blank = rebuilt_model(post, observations_of(post, behavior))
@@ -129,14 +148,20 @@ def calibrate(
     while len(found) < n:
         wanted = children[n_tried : n_tried + n - len(found)]
         if not wanted:
-            raise DegenerateError(f"Only {len(found)} of {n_tried} data sets from the prior could be fitted.")
+            raise DegenerateError(
+                f"Only {len(found)} of {n_tried} data sets from the prior could be fitted."
+            )
         n_tried += len(wanted)
-        made = Parallel(n_jobs or 1, prefer="threads")(delayed(_ranks)(child, blank, engine, schedule) for child in wanted)
+        made = Parallel(n_jobs or 1, prefer="threads")(
+            delayed(_ranks)(child, blank, engine, schedule) for child in wanted
+        )
         found += [ranks for ranks in made if ranks is not None]
     return Calibration(pd.DataFrame(found), _DRAWS, n_tried - n)
 
 
-def _ranks(seed: np.random.SeedSequence, blank: Model, engine: GibbsEngine, schedule: Schedule) -> Ranks | None:
+def _ranks(
+    seed: np.random.SeedSequence, blank: Model, engine: GibbsEngine, schedule: Schedule
+) -> Ranks | None:
     """Ranks of one data set; None where its numbers leave the range."""
     data, chain, ties = seed.spawn(3)
     rng = np.random.default_rng(data)
@@ -169,8 +194,11 @@ def _quantities(model: Model, states: list[State]) -> dict[str, Array]:
 
 
 def _numbers(fixed: dict[str, NDArray[Any]]) -> dict[str, Array]:
-    """Numbers of each draw (S,) that mean the same however clusters are numbered: of arrays, the first."""
+    """Numbers of each draw (S,) that mean the same however clusters are numbered: of arrays, the
+    first."""
     skipped = {"z", "n_components"}
     return {
-        name: values.reshape(len(values), -1)[:, 0] for name, values in fixed.items() if name not in skipped and values.size
+        name: values.reshape(len(values), -1)[:, 0]
+        for name, values in fixed.items()
+        if name not in skipped and values.size
     }

@@ -18,9 +18,24 @@ Array = NDArray[np.float64]
 
 SMALLEST, LARGEST = 1e-100, 1e100  # leaves room for squares, products and heavy tails of draws
 _SHOWN = 5  # rows or columns that a message names
-_KINDS = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "time spans", "c": "complex numbers"}
+_KINDS = {
+    "U": "text",
+    "S": "text",
+    "T": "text",
+    "M": "dates",
+    "m": "time spans",
+    "c": "complex numbers",
+}
 _NUMBERS = (abstract.Real, decimal.Decimal, np.bool_)
-_KNOWN = (str, bytes, complex, datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)  # what has a word in messages
+_KNOWN = (
+    str,
+    bytes,
+    complex,
+    datetime.date,
+    datetime.timedelta,
+    np.datetime64,
+    np.timedelta64,
+)  # what has a word in messages
 
 
 def whole_number(value: Any, name: str, least: int) -> int:
@@ -32,15 +47,25 @@ def whole_number(value: Any, name: str, least: int) -> int:
 
 def positive_number(value: Any, name: str) -> float:
     """A finite number above zero."""
-    if not isinstance(value, abstract.Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
+    if (
+        not isinstance(value, abstract.Real)
+        or isinstance(value, bool)
+        or not 0 < float(value) < np.inf
+    ):
         raise InputError(f"{name} must be a positive number; got {value!r}.")
     return float(value)
 
 
 def number_in(value: Any, name: str, least: float, below: float) -> float:
     """A number from the least to less than another."""
-    if not isinstance(value, abstract.Real) or isinstance(value, bool) or not least <= float(value) < below:
-        raise InputError(f"{name} must be a number from {least:g} to less than {below:g}; got {value!r}.")
+    if (
+        not isinstance(value, abstract.Real)
+        or isinstance(value, bool)
+        or not least <= float(value) < below
+    ):
+        raise InputError(
+            f"{name} must be a number from {least:g} to less than {below:g}; got {value!r}."
+        )
     return float(value)
 
 
@@ -53,12 +78,15 @@ def generator(seed: Any) -> np.random.Generator:
 
 
 def draws_generator(n: Any, seed: Any, size: int) -> np.random.Generator:
-    """A generator for n draws of this many numbers each; an error where n is no number of draws, or memory has no room."""
+    """A generator for n draws of this many numbers each; an error where n is no number of draws, or
+    memory has no room."""
     needed, there = 8.0 * whole_number(n, "n, the number of draws,", 0) * size, memory()
     if needed > there:
         raise InputError(
-            f"n, the number of draws, is too large: {n:,} draws take {needed / 1e9:,.0f} GB with {size:,} numbers each, "
-            f"and this machine has {there / 1e9:,.0f} GB. Draw fewer, or predict fewer cases at a time."
+            f"n, the number of draws, is too large: {n:,} draws take {needed / 1e9:,.0f} GB with "
+            f"{size:,} numbers each, "
+            f"and this machine has {there / 1e9:,.0f} GB. Draw fewer, or predict fewer cases at "
+            "a time."
         )
     return generator(seed)
 
@@ -74,7 +102,10 @@ def memory() -> float:
 def file_path(value: Any, name: str) -> Path:
     """The name of a file or folder as a path."""
     if isinstance(value, bytes) or not isinstance(value, str | os.PathLike):
-        raise InputTypeError(f"{name} must be the name of a file or folder, as text or pathlib.Path; got {value!r:.80}.")
+        raise InputTypeError(
+            f"{name} must be the name of a file or folder, as text or pathlib.Path; got "
+            f"{value!r:.80}."
+        )
     return Path(value)
 
 
@@ -88,23 +119,34 @@ def chosen_rows(rows: Any, n: int, what: str) -> NDArray[Any]:
     if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
         raise InputError(f"{wanted}; got {rows!r:.80}.")
     if chosen.dtype.kind == "b" and len(chosen) != n:
-        raise InputError(f"{wanted}; got a mask of length {len(chosen)}. A mask has a value for each of them.")
+        raise InputError(
+            f"{wanted}; got a mask of length {len(chosen)}. A mask has a value for each of them."
+        )
     outside = np.zeros(0) if chosen.dtype.kind == "b" else chosen[(chosen < -n) | (chosen >= n)]
     if len(outside):
-        raise InputError(f"{wanted}; got {outside[0]}. Positions go from 0 to {n - 1}, those from the end from -1 to {-n}.")
+        raise InputError(
+            f"{wanted}; got {outside[0]}. Positions go from 0 to {n - 1}, those from the end "
+            f"from -1 to {-n}."
+        )
     return chosen
 
 
 def interval_ends(probability: Any) -> tuple[float, float]:
-    """The probabilities below the low and the high end of a central interval that holds this much."""
-    if not isinstance(probability, abstract.Real) or isinstance(probability, bool) or not 0 < float(probability) < 1:
+    """The probabilities below the low and the high end of a central interval that holds this
+    much."""
+    if (
+        not isinstance(probability, abstract.Real)
+        or isinstance(probability, bool)
+        or not 0 < float(probability) < 1
+    ):
         raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
     tail = 0.5 * (1.0 - float(probability))
     return tail, 1.0 - tail
 
 
 def column_names(table: Any) -> list[str] | None:
-    """The column names of a DataFrame of any library; None without names, or with numbers in their place."""
+    """The column names of a DataFrame of any library; None without names, or with numbers in their
+    place."""
     columns = getattr(table, "column_names", None)  # pyarrow's, whose columns are the data
     if not isinstance(columns, list):
         columns = getattr(table, "columns", None)
@@ -114,9 +156,15 @@ def column_names(table: Any) -> list[str] | None:
 
 
 def index_names(table: Any) -> list[str] | None:
-    """The row names of a DataFrame; None without an index, with numbers in their place, or where a name repeats."""
+    """The row names of a DataFrame; None without an index, with numbers in their place, or where a
+    name repeats."""
     index = getattr(table, "index", None)
-    if index is None or callable(index) or getattr(index, "dtype", None) is None or index.dtype.kind in "iuf":
+    if (
+        index is None
+        or callable(index)
+        or getattr(index, "dtype", None) is None
+        or index.dtype.kind in "iuf"
+    ):
         return None
     names = [str(name) for name in index]
     return names if len(set(names)) == len(names) else None
@@ -128,7 +176,10 @@ def refuse_repeated_columns(table: Any, name: str) -> None:
     if names is None or len(set(names)) == len(names):
         return
     repeated = sorted({column for column in names if names.count(column) > 1})
-    raise InputError(f"{name} must name each column once; more than once: {_listed(repeated)}. Rename or drop them.")
+    raise InputError(
+        f"{name} must name each column once; more than once: {_listed(repeated)}. Rename or "
+        "drop them."
+    )
 
 
 def refuse_non_numbers(values: Any, name: str) -> None:
@@ -140,21 +191,35 @@ def refuse_non_numbers(values: Any, name: str) -> None:
     where = _where(foreign, values)
     if not isinstance(example, _KNOWN) and not hasattr(example, "ordinal"):
         raise InputTypeError(
-            f"{name} must hold numbers only; got something of type {type(example).__name__}{where}. Each cell of this argument "
+            f"{name} must hold numbers only; got something of type "
+            f"{type(example).__name__}{where}. Each cell of this argument "
             "must be a number, not a string, list or record of numbers."
         )
-    what = "periods" if hasattr(example, "ordinal") else _KINDS.get(np.asarray(example).dtype.kind, "dates or time spans")
-    remedy = "Complex data not supported." if "complex" in what else "Convert it to numbers, encode it or drop it."
-    raise InputError(f"{name} must hold numbers only; got {what}, such as {example!s:.40}{where}. {remedy}")
+    what = (
+        "periods"
+        if hasattr(example, "ordinal")
+        else _KINDS.get(np.asarray(example).dtype.kind, "dates or time spans")
+    )
+    remedy = (
+        "Complex data not supported."
+        if "complex" in what
+        else "Convert it to numbers, encode it or drop it."
+    )
+    raise InputError(
+        f"{name} must hold numbers only; got {what}, such as {example!s:.40}{where}. {remedy}"
+    )
 
 
 def _foreign(values: Any, name: str) -> tuple[NDArray[np.bool_], Any] | None:
     """Which cells are no numbers, and one of them; None where all are.
 
-    A DataFrame is looked at column by column: polars makes numbers of dates when it makes one array of all columns.
+    A DataFrame is looked at column by column: polars makes numbers of dates when it makes one array
+    of all columns.
     """
     names = column_names(values) if hasattr(values, "__getitem__") else None
-    if names and all(getattr(kind, "kind", "O") in "buif" for kind in getattr(values, "dtypes", "?")):
+    if names and all(
+        getattr(kind, "kind", "O") in "buif" for kind in getattr(values, "dtypes", "?")
+    ):
         return None  # pandas' own word for it, which saves a look at each of very many columns
     if names is None or len(set(names)) < len(names):
         columns = [as_array(values, name)]
@@ -165,19 +230,26 @@ def _foreign(values: Any, name: str) -> tuple[NDArray[np.bool_], Any] | None:
     masks = [_foreign_cells(column) for column in columns]
     if not any(mask.any() for mask in masks):
         return None
-    cells, mask = next((column, mask) for column, mask in zip(columns, masks, strict=True) if mask.any())
+    cells, mask = next(
+        (column, mask) for column, mask in zip(columns, masks, strict=True) if mask.any()
+    )
     example = next((value for value in cells[mask] if not _is_digits(value)), cells[mask][0])
-    return (masks[0] if names is None or len(columns) < len(names) else np.column_stack(masks)), example
+    return (
+        masks[0] if names is None or len(columns) < len(names) else np.column_stack(masks)
+    ), example
 
 
 def _foreign_cells(cells: NDArray[Any]) -> NDArray[np.bool_]:
     if cells.dtype.kind == "O":
-        return _cells_where(cells, lambda value: not (isinstance(value, _NUMBERS) or is_missing(value)))
+        return _cells_where(
+            cells, lambda value: not (isinstance(value, _NUMBERS) or is_missing(value))
+        )
     return np.full(cells.shape, cells.dtype.kind not in "buif")
 
 
 def _is_digits(value: Any) -> bool:
-    """Whether this is a number in quotes: in a column of a file, it is the others that are to blame."""
+    """Whether this is a number in quotes: in a column of a file, it is the others that are to
+    blame."""
     if not isinstance(value, str):
         return False
     try:
@@ -190,7 +262,9 @@ def _is_digits(value: Any) -> bool:
 def numbers(values: Any, name: str, *, n_dims: int) -> Array:
     """A finite array of floats with n_dims dimensions, of a size that can be squared."""
     if sparse.issparse(values):
-        raise InputError(f"{name} must be a dense array; got a sparse matrix. Pass {name}.toarray().")
+        raise InputError(
+            f"{name} must be a dense array; got a sparse matrix. Pass {name}.toarray()."
+        )
     refuse_non_numbers(values, name)
     cells = as_array(values, name)
     if cells.dtype.kind == "O":
@@ -214,18 +288,23 @@ def check_finite(array: Array, name: str, columns: list[str] | None = None) -> N
     where = rows_text(bad if bad.ndim == 1 else np.any(bad, axis=1))
     if bad.ndim == 2 and columns is not None:
         where += f", column(s) {names_text(columns, np.any(bad, axis=0))}"
-    raise InputError(f"{name} must be finite; it contains NaN or infinity (inf) in {where}. Drop or fill them first.")
+    raise InputError(
+        f"{name} must be finite; it contains NaN or infinity (inf) in {where}. Drop or fill them "
+        "first."
+    )
 
 
 def check_range(magnitude: Any, name: str, columns: list[str] | None = None) -> None:
-    """Raise where a largest magnitude, of the whole or of each column, has no square in the range of numbers."""
+    """Raise where a largest magnitude, of the whole or of each column, has no square in the range
+    of numbers."""
     largest = np.atleast_1d(magnitude)
     bad = (largest > LARGEST) | ((largest > 0) & (largest < SMALLEST))
     if bad.any():
         size = "large" if (largest > LARGEST).any() else "small"
         where = "" if columns is None else f" in column(s) {names_text(columns, bad)}"
         raise InputError(
-            f"{name} is too {size} to compute with{where}: its largest magnitude is {largest[bad][0]:.3g}, and {SMALLEST:g} to "
+            f"{name} is too {size} to compute with{where}: its largest magnitude is "
+            f"{largest[bad][0]:.3g}, and {SMALLEST:g} to "
             f"{LARGEST:g} is possible. Use another unit."
         )
 
@@ -237,15 +316,25 @@ def varies(values: Array, tolerance: float = 1e-14) -> bool:
 
 def participation_matrix(values: Any) -> Any:
     """A finite (T, U) matrix: a float array, or a CSR array when the input is sparse."""
-    matrix = _sparse_participation(values) if sparse.issparse(values) else numbers(values, "participation", n_dims=2)
+    matrix = (
+        _sparse_participation(values)
+        if sparse.issparse(values)
+        else numbers(values, "participation", n_dims=2)
+    )
     if matrix.shape[0] == 0 or matrix.shape[1] == 0:
-        raise InputError(f"participation must be (n_threads, n_users); got an empty matrix of shape {matrix.shape}.")
+        raise InputError(
+            "participation must be (n_threads, n_users); got an empty matrix of shape "
+            f"{matrix.shape}."
+        )
     return matrix
 
 
 def _sparse_participation(values: Any) -> Any:
     if values.dtype.kind not in "buif":
-        raise InputError(f"participation must hold numbers only; got a sparse matrix of {values.dtype}. Convert it first.")
+        raise InputError(
+            f"participation must hold numbers only; got a sparse matrix of {values.dtype}. "
+            "Convert it first."
+        )
     if values.ndim != 2:
         raise InputError(_dimensions_message(values.shape, "participation", 2))
     matrix = sparse.csr_array(values, dtype=float, copy=True)
@@ -256,7 +345,8 @@ def _sparse_participation(values: Any) -> Any:
         bad = np.zeros(matrix.shape[0], dtype=bool)
         bad[np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[~finite]] = True
         raise InputError(
-            f"participation must be finite; it contains NaN or infinity (inf) in {rows_text(bad)}. Drop or fill them first."
+            "participation must be finite; it contains NaN or infinity (inf) in "
+            f"{rows_text(bad)}. Drop or fill them first."
         )
     check_range(np.abs(matrix.data).max(initial=0.0), "participation")
     return matrix
@@ -299,18 +389,25 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         ragged = _ragged_text(values)
         if ragged is not None:
             raise InputError(f"{name} must have rows of one length; {ragged}") from None
-        raise InputError(f"{name} must be an array of numbers; got something else ({error}).") from None
+        raise InputError(
+            f"{name} must be an array of numbers; got something else ({error})."
+        ) from None
 
 
 def _ragged_text(values: Any) -> str | None:
-    """Which rows of a list have another length than the first, and what to do; None where that is not what is wrong."""
+    """Which rows of a list have another length than the first, and what to do; None where that is
+    not what is wrong."""
     if not isinstance(values, list | tuple) or not values:
         return None
-    lengths = np.array([len(row) if hasattr(row, "__len__") and not isinstance(row, str) else -1 for row in values])
+    lengths = np.array(
+        [len(row) if hasattr(row, "__len__") and not isinstance(row, str) else -1 for row in values]
+    )
     if (lengths == lengths[0]).all():
         return None
     others = lengths != lengths[0]
-    first, other = ("a single value" if n < 0 else f"{n} value(s)" for n in (lengths[0], lengths[others][0]))
+    first, other = (
+        "a single value" if n < 0 else f"{n} value(s)" for n in (lengths[0], lengths[others][0])
+    )
     what = f"row 0 has {first}, row {int(np.argmax(others))} has {other}"
     gaps = "Fill the gaps with NaN, or leave such rows out."
     return f"{what}; of another length than row 0: {others.sum()} of {len(others)}. {gaps}"
@@ -321,13 +418,17 @@ def _cells_where(cells: NDArray[Any], condition: Callable[[Any], bool]) -> NDArr
 
 
 def is_missing(value: Any) -> bool:
-    return value is None or type(value).__name__ == "NAType"  # of pandas, which is not imported here
+    return (
+        value is None or type(value).__name__ == "NAType"
+    )  # of pandas, which is not imported here
 
 
 def _dimensions_message(shape: tuple[int, ...], name: str, n_dims: int, values: Any = None) -> str:
     wanted = {1: "one-dimensional", 2: "a table with rows and columns"}[n_dims]
     if n_dims == 2 and is_series(values):
-        return f"{name} must be {wanted}; got a {type(values).__name__}. {series_remedy(values, name)}"
+        return (
+            f"{name} must be {wanted}; got a {type(values).__name__}. {series_remedy(values, name)}"
+        )
     remedy = ""
     if n_dims == 2 and len(shape) == 1:
         remedy = f" A single column is {name}.reshape(-1, 1), a single row {name}.reshape(1, -1)."
@@ -338,7 +439,10 @@ def _dimensions_message(shape: tuple[int, ...], name: str, n_dims: int, values: 
             remedy = f" Pass the column itself, as in table[{names[0]!r}]."
         elif isinstance(values, np.matrix):
             remedy = f" Pass np.asarray({name}).ravel(): a np.matrix always has two dimensions."
-    return f"{name} must be {wanted}; got {'a table' if column_names(values) else 'an array'} of shape {shape}.{remedy}"
+    return (
+        f"{name} must be {wanted}; got {'a table' if column_names(values) else 'an array'} "
+        f"of shape {shape}.{remedy}"
+    )
 
 
 def is_series(values: Any) -> bool:

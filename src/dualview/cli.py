@@ -1,8 +1,9 @@
 """The commands.
 
-A command is a plain function; its docstring is its help, and it calls one function of the package. The fields of a record of
-settings are options of the commands that take it, with the help they declare (``command_line``). Heavy imports stay inside.
-Results go to standard output, progress and errors to standard error.
+A command is a plain function; its docstring is its help, and it calls one function of the package.
+The fields of a record of settings are options of the commands that take it, with the help they
+declare (``command_line``). Heavy imports stay inside. Results go to standard output, progress and
+errors to standard error.
 """
 
 import sys
@@ -30,7 +31,8 @@ def demo(
 ) -> None:
     """Fit a simulated forum and compare the results with the truth.
 
-    Writes picture.png, report.md and users.csv. Takes less than a minute the first time, most of it for compiling.
+    Writes picture.png, report.md and users.csv. Takes less than a minute the first time, most of it
+    for compiling.
 
     Example: dualview demo --out demo --seed 0
 
@@ -47,7 +49,8 @@ def demo(
     draws
         Draws to keep from each of four chains, at least 100. Chains run until they have converged.
     max_draws
-        Stop after this many draws per chain, kept or not, even without convergence; 100 times --draws by default.
+        Stop after this many draws per chain, kept or not, even without convergence; 100 times
+        --draws by default.
     quiet
         Print only the results, no progress.
     """
@@ -73,38 +76,42 @@ def fit(
     answers: AnswerSettings = AnswerSettings(),
     settings: Settings = Settings(),
 ) -> None:
-    """Fit the model to a table of users and a table of threads or answers. A run can be killed and resumed.
+    """Fit the model to a table of users and a table of threads or answers. A run can be killed and
+    resumed.
 
-    Files are CSV, TSV or Parquet, compressed or not. Threads can also be a Matrix Market file (.mtx) with one row per thread
-    and one column per user.
+    Files are CSV, TSV or Parquet, compressed or not. Threads can also be a Matrix Market file
+    (.mtx) with one row per thread and one column per user.
 
     Example: dualview fit users.csv threads.csv --out run
 
-    Example: dualview fit users.csv answers.csv --kind regression --outcome y --by dose,time --out run
+    Example: dualview fit users.csv answers.csv --kind regression --outcome y --by dose,time --out
+    run
 
     Parameters
     ----------
     users
         Table with one row per user: an id column and features.
     threads
-        Table with one row per thread and participant: thread, user, optionally weight, and outcome unless --outcomes has it.
-        With --kind, one row per answer of a user.
+        Table with one row per thread and participant: thread, user, optionally weight, and outcome
+        unless --outcomes has it. With --kind, one row per answer of a user.
     out
         Folder of the run.
     outcomes
-        Table with one row per thread: thread, outcome, optionally covariates. By default these are columns of the threads.
+        Table with one row per thread: thread, outcome, optionally covariates. By default these are
+        columns of the threads.
     covariates
-        Columns with properties of the threads; each has a regression coefficient outside the mixture.
+        Columns with properties of the threads; each has a regression coefficient outside the
+        mixture.
     intercept
         Add an intercept.
     noise_variance
-        Constant of the noise's prior: a number, or "paper" for the variance of the outcomes. By default it is estimated by
-        restricted likelihood.
+        Constant of the noise's prior: a number, or "paper" for the variance of the outcomes. By
+        default it is estimated by restricted likelihood.
     drop_unknown
         Leave out rows of users who are not in the table of users.
     columns
-        File with the kinds of the columns of users: continuous, counts, ratings, categories. 'dualview columns' writes one
-        that you can edit; without it the kinds are detected.
+        File with the kinds of the columns of users: continuous, counts, ratings, categories.
+        'dualview columns' writes one that you can edit; without it the kinds are detected.
     jobs
         Chains to run in parallel; by default as many as there are cores.
     quiet
@@ -124,13 +131,16 @@ def fit(
             drop_unknown=drop_unknown,
             kinds=None if columns is None else str(columns.absolute()),
             settings=settings,
-            answers=answers if answers.items is None else replace(answers, items=str(Path(answers.items).absolute())),
+            answers=answers
+            if answers.items is None
+            else replace(answers, items=str(Path(answers.items).absolute())),
         )
         print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
 
 
 def columns(users: Path, *, out: Path | None = None, user_column: str = "user") -> None:
-    """List the kind of each column of a table of users: count, category, rating, number. Writes a codebook that you can edit.
+    """List the kind of each column of a table of users: count, category, rating, number. Writes a
+    codebook that you can edit.
 
     Example: dualview columns users.csv --out columns.toml
 
@@ -158,19 +168,22 @@ def shard(
     drop_unknown: bool = False,
     names: Columns = Columns(),
 ) -> None:
-    """Write tables as a folder of shards, for fits to data that are larger than memory or to several machines.
+    """Write tables as a folder of shards, for fits to data that are larger than memory or to
+    several machines.
 
-    Tables are read once, in pieces. In Python, dv.DualViewMixture(engine="variational").fit(dv.Shards(FOLDER)) fits them.
+    Tables are read once, in pieces. In Python,
+    dv.DualViewMixture(engine="variational").fit(dv.Shards(FOLDER)) fits them.
 
     Example: dualview shard users.parquet threads.parquet --out shards
 
     Parameters
     ----------
     users
-        Table with one row per user: an id column and features, all of them numbers and none missing.
+        Table with one row per user: an id column and features, all of them numbers and none
+        missing.
     threads
-        Table with one row per thread and participant: thread, user, outcome, optionally weight. The rows of a thread follow
-        each other.
+        Table with one row per thread and participant: thread, user, outcome, optionally weight. The
+        rows of a thread follow each other.
     out
         Folder to write. It must not exist, or be empty.
     users_per_shard
@@ -182,7 +195,9 @@ def shard(
     """
     from dualview.runs.shards import write_folder
 
-    print(write_folder(users, threads, out, names, (users_per_shard, threads_per_shard), drop_unknown))
+    print(
+        write_folder(users, threads, out, names, (users_per_shard, threads_per_shard), drop_unknown)
+    )
 
 
 def resume(
@@ -194,7 +209,8 @@ def resume(
     jobs: int = -1,
     quiet: bool = False,
 ) -> None:
-    """Continue a run that was stopped or killed; the draws are the same as without the interruption.
+    """Continue a run that was stopped or killed; the draws are the same as without the
+    interruption.
 
     For a run of dualview forum, roles, scores, predictions and the report are also made again.
 
@@ -209,7 +225,8 @@ def resume(
     max_time
         Stop after this many seconds from now, even without convergence.
     max_draws
-        Stop after this many draws per chain, kept or not, counted from the start of the run, even without convergence.
+        Stop after this many draws per chain, kept or not, counted from the start of the run, even
+        without convergence.
     jobs
         Chains to run in parallel; by default as many as there are cores.
     quiet
@@ -239,8 +256,9 @@ def predict(
 ) -> None:
     """Predict the outcomes of new threads, or new answers, of the run's users.
 
-    Writes median, mean, standard deviation and interval for each; if outcomes are known, also their log densities and levels
-    (values of the predictive distribution function). For yes-or-no answers and choices: probabilities with intervals.
+    Writes median, mean, standard deviation and interval for each; if outcomes are known, also their
+    log densities and levels (values of the predictive distribution function). For yes-or-no answers
+    and choices: probabilities with intervals.
 
     Example: dualview predict run new_threads.csv --out predictions.csv
 
@@ -253,7 +271,8 @@ def predict(
     out
         File to write, or - for standard output; predictions.csv in the run's folder by default.
     outcomes
-        Table with one row per thread: thread, covariates, optionally outcome. By default these are columns of the threads.
+        Table with one row per thread: thread, covariates, optionally outcome. By default these are
+        columns of the threads.
     probability
         Probability of the interval.
     drop_unknown
@@ -294,8 +313,9 @@ def compare(
 ) -> None:
     """Rank runs on the same threads or answers by leave-one-out scores (PSIS-LOO), or by refits.
 
-    elpd is the sum of the scores (higher is better), behind is the difference from the best run, and unsure is the number of
-    threads or answers with an unreliable score. Reports of the runs will show the table.
+    elpd is the sum of the scores (higher is better), behind is the difference from the best run,
+    and unsure is the number of threads or answers with an unreliable score. Reports of the runs
+    will show the table.
 
     Example: dualview compare run linked
 
@@ -304,13 +324,15 @@ def compare(
     runs
         Folders of two or more finished runs.
     by
-        What is left out: one observation (a thread or an answer), or all observations of a user, who is then predicted like a
-        new user. Scores by user are printed; they are written to a file only with --out.
+        What is left out: one observation (a thread or an answer), or all observations of a user,
+        who is then predicted like a new user. Scores by user are printed; they are written to a
+        file only with --out.
     folds
-        Fit every run again this many times, each time without one part of the threads or answers, and score that part. It
-        takes as many times longer; no score is unsure.
+        Fit every run again this many times, each time without one part of the threads or answers,
+        and score that part. It takes as many times longer; no score is unsure.
     out
-        File to write the table to, as JSON, or - for standard output; comparison.json in the folder of each run by default.
+        File to write the table to, as JSON, or - for standard output; comparison.json in the folder
+        of each run by default.
     """
     from dualview.runs.rankings import FILE, rank_runs
 
@@ -327,10 +349,11 @@ def compare(
 
 
 def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
-    """Check whether the model fits: outcomes, features, clusters, link and priors, each with a verdict and what to try.
+    """Check whether the model fits: outcomes, features, clusters, link and priors, each with a
+    verdict and what to try.
 
-    Chains can converge although the model is wrong. Each check says "fine", "look here" or "the model is wrong here". Writes
-    checks.json to the run's folder; reports show it with pictures.
+    Chains can converge although the model is wrong. Each check says "fine", "look here" or "the
+    model is wrong here". Writes checks.json to the run's folder; reports show it with pictures.
 
     Example: dualview check run --refit
 
@@ -339,7 +362,8 @@ def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
     run
         Folder of a finished run.
     refit
-        Also fit the features alone and the threads alone, with short chains, to see whether both suggest the same clusters.
+        Also fit the features alone and the threads alone, with short chains, to see whether both
+        suggest the same clusters.
     seed
         Random seed; the same seed gives the same results.
     """
@@ -364,7 +388,8 @@ def plot(run: Path) -> None:
 
 
 def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()) -> None:
-    """Write one HTML file about a run, which opens offline: roles, latent coefficients, users, predictions, convergence.
+    """Write one HTML file about a run, which opens offline: roles, latent coefficients, users,
+    predictions, convergence.
 
     Example: dualview report run --out report.html
 
@@ -375,7 +400,8 @@ def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()
     out
         File to write, or - for standard output; report.html in the run's folder by default.
     against
-        Other runs on the same threads or answers, to show which predicts best; saved as comparison.json in the run's folder.
+        Other runs on the same threads or answers, to show which predicts best; saved as
+        comparison.json in the run's folder.
     """
     from dualview.report import write_report
 
@@ -393,16 +419,18 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments and compare the results with the published numbers.
 
-    Writes results.csv, figures and report.md. If it is killed, the same command continues. "all" takes about 40 minutes of CPU
-    time, divided by the number of cores; --quick takes about two, and the very first run one more for compiling.
+    Writes results.csv, figures and report.md. If it is killed, the same command continues. "all"
+    takes about 40 minutes of CPU time, divided by the number of cores; --quick takes about two, and
+    the very first run one more for compiling.
 
     Example: dualview reproduce all --out reproduced --quick
 
     Parameters
     ----------
     names
-        Studies: all (= agreement disagreement iris cost), or any of agreement, disagreement, iris, cost, models, information,
-        starts, sensitivity, randomised, unstructured, overlap, shapes, users, draws, baselines.
+        Studies: all (= agreement disagreement iris cost), or any of agreement, disagreement, iris,
+        cost, models, information, starts, sensitivity, randomised, unstructured, overlap, shapes,
+        users, draws, baselines.
     out
         Folder for the results. Later studies can use the same folder.
     quick
@@ -430,18 +458,21 @@ def forum(
     columns: GivenColumns = GivenColumns(),
     settings: Settings = Settings(),
 ) -> None:
-    """Find roles in a file of posts, with their catalytic power, and compare predictions of later threads with simpler models.
+    """Find roles in a file of posts, with their catalytic power, and compare predictions of later
+    threads with simpler models.
 
-    Reads CSV, JSON Lines and Parquet, plain or compressed (gz, zst, bz2, xz). Columns are recognized by the names that exports
-    from Reddit, Discourse and Zulip use. The same command continues a run that was stopped. In the sampler's options, clusters
-    are roles and latent coefficients are catalytic powers.
+    Reads CSV, JSON Lines and Parquet, plain or compressed (gz, zst, bz2, xz). Columns are
+    recognized by the names that exports from Reddit, Discourse and Zulip use. The same command
+    continues a run that was stopped. In the sampler's options, clusters are roles and latent
+    coefficients are catalytic powers.
 
     Example: dualview forum --example --out run
 
     Parameters
     ----------
     posts
-        File with one row per post: thread, user, time and, if available, parent, section, score, text or its length.
+        File with one row per post: thread, user, time and, if available, parent, section, score,
+        text or its length.
     out
         Folder of the run.
     example
@@ -460,12 +491,27 @@ def forum(
 
 
 def _tell(words: str, out: Path | None) -> None:
-    """Print words; to standard error where the result itself went to standard output, so that it can be piped."""
+    """Print words; to standard error where the result itself went to standard output, so that it
+    can be piped."""
     print(words, file=sys.stderr if is_standard_output(out) else sys.stdout, flush=True)
 
 
 LINE = CommandLine(
-    (demo, columns, fit, shard, resume, predict, summary, check, plot, compare, report, reproduce, forum),
+    (
+        demo,
+        columns,
+        fit,
+        shard,
+        resume,
+        predict,
+        summary,
+        check,
+        plot,
+        compare,
+        report,
+        reproduce,
+        forum,
+    ),
     several=(report,),
     gone={forum: GONE},
 )

@@ -1,4 +1,5 @@
-"""How commands become a command line: options from records of settings, errors and warnings as one line, exit codes."""
+"""How commands become a command line: options from records of settings, errors and warnings as one
+line, exit codes."""
 
 import io
 import os
@@ -27,7 +28,8 @@ Command = Callable[..., None]
 
 
 class Panel(NamedTuple):
-    """Where the help lists the fields of a record of settings, and what their options are called."""
+    """Where the help lists the fields of a record of settings, and what their options are
+    called."""
 
     title: str
     option: Callable[[str], str] = option_name
@@ -43,7 +45,8 @@ RECORDS = {
 
 
 class CommandLine(NamedTuple):
-    """Commands by their names; ``several``: those whose options take several values; ``gone``: options that others had once."""
+    """Commands by their names; ``several``: those whose options take several values; ``gone``:
+    options that others had once."""
 
     commands: tuple[Command, ...]
     several: tuple[Command, ...] = ()
@@ -56,17 +59,24 @@ def program(line: CommandLine) -> "cyclopts.App":
 
     app = cyclopts.App(
         "dualview",
-        help="Clusters of users, from features you can see and behavior you can see only through its effects.",
+        help="Clusters of users, from features you can see and behavior you can see only through "
+        "its effects.",
         version=__version__,
         help_format="plaintext",
-        default_parameter=cyclopts.Parameter(negative="", show_default=lambda value: None if value == () else value),
+        default_parameter=cyclopts.Parameter(
+            negative="", show_default=lambda value: None if value == () else value
+        ),
         suppress_keyboard_interrupt=False,
     )
-    for place, (record, panel) in enumerate(RECORDS.items()):  # as decorators would, if cyclopts were always there
+    for place, (record, panel) in enumerate(
+        RECORDS.items()
+    ):  # as decorators would, if cyclopts were always there
         group = cyclopts.Group(panel.title, sort_key=place)
         cyclopts.Parameter(name="*", name_transform=panel.option, group=group)(record)
     for command in line.commands:
-        several = cyclopts.Parameter(consume_multiple=(1, None)) if command in line.several else None
+        several = (
+            cyclopts.Parameter(consume_multiple=(1, None)) if command in line.several else None
+        )
         app.command(command, default_parameter=several)
     return app
 
@@ -81,18 +91,29 @@ def _run(line: CommandLine, tokens: Sequence[str]) -> int:
     try:
         import cyclopts
     except ImportError:
-        return _complain("The command line needs cyclopts, which is not installed: pip install 'dualview[cli]'.")
+        return _complain(
+            "The command line needs cyclopts, which is not installed: pip install 'dualview[cli]'."
+        )
     app = program(line)
-    called = next((command for command in line.commands if tokens and command.__name__ == tokens[0]), None)
+    called = next(
+        (command for command in line.commands if tokens and command.__name__ == tokens[0]), None
+    )
     more = "Try dualview --help." if called is None else f"Try dualview {called.__name__} --help."
     options = [] if called is None else options_of(called)
     warnings.showwarning = lambda message, *_, **__: _warn(message, options)
     try:
-        app(_with_dashes(tokens), exit_on_error=False, print_error=False, result_action="return_value")
+        app(
+            _with_dashes(tokens),
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+        )
         sys.stdout.flush()
     except cyclopts.UnusedCliTokensError as error:
         unused = ", ".join(error.unused_tokens or ())
-        return _complain(f"Unexpected: {unused}. To give an option several values, repeat it. {more}")
+        return _complain(
+            f"Unexpected: {unused}. To give an option several values, repeat it. {more}"
+        )
     except cyclopts.UnknownOptionError as error:
         option = (error.token.keyword or error.token.value).split("=")[0]
         gone = {} if called is None else line.gone.get(called, {})
@@ -102,17 +123,25 @@ def _run(line: CommandLine, tokens: Sequence[str]) -> int:
         return _complain(f"{error} {more}")
     except (DualViewError, OSError) as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
-            return 128 + 13  # as a shell says of a program that the signal of a broken pipe has ended
+            return (
+                128 + 13
+            )  # as a shell says of a program that the signal of a broken pipe has ended
         return _complain(with_options(str(error), options))
     except MemoryError as error:
-        return _complain(f"Out of memory ({error or 'no size given'}). Use fewer users, columns or draws, or --keep summary.")
+        return _complain(
+            f"Out of memory ({error or 'no size given'}). Use fewer users, columns or draws, or "
+            "--keep summary."
+        )
     except KeyboardInterrupt as error:
-        return _complain(f"stopped: {str(error).removeprefix('stopped ')}" if str(error) else "stopped", code=130)
+        return _complain(
+            f"stopped: {str(error).removeprefix('stopped ')}" if str(error) else "stopped", code=130
+        )
     return 0
 
 
 def _with_dashes(tokens: Sequence[str]) -> list[str]:
-    """Words of a command in which ``--out -`` is one, ``--out=-``: cyclopts takes a dash alone for an option."""
+    """Words of a command in which ``--out -`` is one, ``--out=-``: cyclopts takes a dash alone for
+    an option."""
     joined: list[str] = []
     for token in tokens:
         if token == "-" and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
@@ -124,21 +153,27 @@ def _with_dashes(tokens: Sequence[str]) -> list[str]:
 
 @contextmanager
 def stoppable(folder: Path) -> Iterator[None]:
-    """Ctrl-C at any time says where the run is and how to continue it; for commands that fit into a folder."""
+    """Ctrl-C at any time says where the run is and how to continue it; for commands that fit into a
+    folder."""
     try:
         yield
     except KeyboardInterrupt as error:
         if str(error):
             raise
         if not (folder / "manifest.json").exists():
-            raise KeyboardInterrupt(f"nothing is saved in {folder} yet; the same command starts again") from None
+            raise KeyboardInterrupt(
+                f"nothing is saved in {folder} yet; the same command starts again"
+            ) from None
         command = shlex.join(["dualview", "resume", str(folder)])
-        raise KeyboardInterrupt(f"what was made is saved in {folder}; to continue: {command}") from None
+        raise KeyboardInterrupt(
+            f"what was made is saved in {folder}; to continue: {command}"
+        ) from None
 
 
 @contextmanager
 def _any_character() -> Iterator[None]:
-    """Print what the terminal's encoding lacks as escapes, such as \\U0001f600, rather than fail."""
+    """Print what the terminal's encoding lacks as escapes, such as \\U0001f600, rather than
+    fail."""
     changed = []
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
@@ -153,16 +188,21 @@ def _any_character() -> Iterator[None]:
 
 
 def _nobody_reads() -> bool:
-    """Whether the reader of standard output has left, as in ``dualview summary run | head``; nothing more is written then."""
+    """Whether the reader of standard output has left, as in ``dualview summary run | head``;
+    nothing more is written then."""
     try:
         sys.stdout.flush()
-        if not _has_no_reader(sys.stdout.fileno()):  # a failed flush may have dropped what it could not write
+        if not _has_no_reader(
+            sys.stdout.fileno()
+        ):  # a failed flush may have dropped what it could not write
             return False
     except BrokenPipeError:
         pass
     except (OSError, ValueError):  # no stream of the system
         return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at its end
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+    )  # or Python complains when it flushes at its end
     return True
 
 
@@ -176,7 +216,8 @@ def _has_no_reader(descriptor: int) -> bool:
 
 
 def options_of(command: Command) -> list[str]:
-    """The names of a command's options, those of its records too, as Python writes them: user_column for --user-column."""
+    """The names of a command's options, those of its records too, as Python writes them:
+    user_column for --user-column."""
     options = []
     for name, parameter in signature(command).parameters.items():
         if parameter.annotation in RECORDS:

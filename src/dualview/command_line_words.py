@@ -1,9 +1,12 @@
-"""Messages of the library for the command line: options instead of arguments, the file of --columns instead of ``columns=``."""
+"""Messages of the library for the command line: options instead of arguments, the file of --columns
+instead of ``columns=``."""
 
 import re
 from collections.abc import Sequence
 
-_CENSORED = re.compile(r"""columns=\{(?P<name>['"].*?['"]): Censored\((?P<low>[^,]*), (?P<high>[^)]*)\)\}""")
+_CENSORED = re.compile(
+    r"""columns=\{(?P<name>['"].*?['"]): Censored\((?P<low>[^,]*), (?P<high>[^)]*)\)\}"""
+)
 _RECORD = re.compile(r"""columns=\{(?P<name>['"].*?['"]): \{(?P<entries>[^}]*)\}\}""")
 _KIND = re.compile(r"""columns=\{(?P<name>['"].*?['"]): ['"](?P<kind>\w+)['"]\}""")
 _PYTHON = {
@@ -21,16 +24,30 @@ def with_options(message: str, options: Sequence[str]) -> str:
 
     options: their names as Python writes them.
     """
-    names = {f"n_{name}": name for name in options} | {name: name for name in options if "_" in name}
+    names = {f"n_{name}": name for name in options} | {
+        name: name for name in options if "_" in name
+    }
     names |= {"random_state": "seed"} if "seed" in options else {}
     for python, words in _PYTHON.items():
         message = message.replace(python, words)
     message = _CENSORED.sub(
-        lambda found: f'[{found["name"]}] kind = "censored", low = {found["low"]}, high = {found["high"]} {_FILE}', message
+        lambda found: (
+            f'[{found["name"]}] kind = "censored", low = {found["low"]}, high = {found["high"]} '
+            f"{_FILE}"
+        ),
+        message,
     )
-    message = _RECORD.sub(lambda found: f"[{found['name']}] {_entries(found['entries'])} {_FILE}", message)
-    message = _KIND.sub(lambda found: f'[{found["name"]}] kind = "{found["kind"]}" {_FILE}', message)
-    return re.sub(r"\b\w+\b", lambda word: f"--{names[word[0]].replace('_', '-')}" if word[0] in names else word[0], message)
+    message = _RECORD.sub(
+        lambda found: f"[{found['name']}] {_entries(found['entries'])} {_FILE}", message
+    )
+    message = _KIND.sub(
+        lambda found: f'[{found["name"]}] kind = "{found["kind"]}" {_FILE}', message
+    )
+    return re.sub(
+        r"\b\w+\b",
+        lambda word: f"--{names[word[0]].replace('_', '-')}" if word[0] in names else word[0],
+        message,
+    )
 
 
 def _entries(text: str) -> str:

@@ -1,4 +1,5 @@
-"""Which of several fits predicts best: leave-one-out scores by Pareto-smoothed importance sampling, or scores of refits.
+"""Which of several fits predicts best: leave-one-out scores by Pareto-smoothed importance sampling,
+or scores of refits.
 
 log likelihoods (chain, draw, n) of n observations.
 """
@@ -27,20 +28,23 @@ from dualview.posterior.left_out_users import user_densities
 Array = NDArray[np.float64]
 
 _FEWEST = 25  # draws, for the tail of a Pareto distribution
-_UNSURE = (
-    0.7  # Pareto shapes above it make an observation's score unreliable, with few draws smaller ones (Vehtari and others 2024)
-)
+# Pareto shapes above it make an observation's score unreliable, with few draws smaller ones
+# (Vehtari and others 2024)
+_UNSURE = 0.7
 _FINITE_VARIANCE = 0.5
 _SMALL_ERROR = 0.02  # of a score, in nats
-SMALL = 4.0  # a difference of elpd below which errors are not normal, and models much alike (Sivula and others 2025)
+# a difference of elpd below which errors are not normal, and models much alike (Sivula and others
+# 2025)
+SMALL = 4.0
 _FEW_USERS = 100
 
 
 class Scores(NamedTuple):
     """Scores of n observations, or users, each left out of the fit that predicts it.
 
-    elpd (n,): log density of each given all others. lppd (n,): given all. shape (n,): of the Pareto distribution in the tail
-    of its importance ratios. unsure (n,): whether the score is unreliable. influence: of the n on each other.
+    elpd (n,): log density of each given all others. lppd (n,): given all. shape (n,): of the Pareto
+    distribution in the tail of its importance ratios. unsure (n,): whether the score is unreliable.
+    influence: of the n on each other.
     """
 
     elpd: Array
@@ -55,19 +59,25 @@ class Scores(NamedTuple):
 
 
 def compare(
-    models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: str = "observation", folds: int | None = None
+    models: Mapping[str, DualViewMixture],
+    behavior: Any = None,
+    *,
+    by: str = "observation",
+    folds: int | None = None,
 ) -> pd.DataFrame:
-    """Rank fits to the same data by cross-validation: leave-one-out from the draws, or with refits in folds.
+    """Rank fits to the same data by cross-validation: leave-one-out from the draws, or with refits
+    in folds.
 
-    By default the scores are computed from the draws without fitting again (PSIS-LOO): the score of an observation is its log
-    density given all others. Latent coefficients are integrated out before draws are weighted, so that no observation is
-    predicted by a coefficient that it has influenced. Every fit must be to the same observations with the same outcomes. Draws
-    of a chain are dependent: each tail is smoothed with its own relative effective sample size. With several behaviors the
-    observations of all of them count.
+    By default the scores are computed from the draws without fitting again (PSIS-LOO): the score of
+    an observation is its log density given all others. Latent coefficients are integrated out
+    before draws are weighted, so that no observation is predicted by a coefficient that it has
+    influenced. Every fit must be to the same observations with the same outcomes. Draws of a chain
+    are dependent: each tail is smoothed with its own relative effective sample size. With several
+    behaviors the observations of all of them count.
 
-    Observations that share users are not independent evidence. Standard errors contain what the observations of a fit owe to
-    each other, as its draws show it. A fit is "clearly behind" if the difference is more than two standard errors and at least
-    four.
+    Observations that share users are not independent evidence. Standard errors contain what the
+    observations of a fit owe to each other, as its draws show it. A fit is "clearly behind" if the
+    difference is more than two standard errors and at least four.
 
     Parameters
     ----------
@@ -75,20 +85,22 @@ def compare(
     behavior : behavior, optional
         The observations, for models that were loaded from files and do not contain them.
     by : "observation" or "user"
-        What is left out. "user": all observations of a user, predicted from the user's features and the other users' data. This
-        is the score that matters for future users. With many observations per user, importance sampling is unreliable, and
-        many users are then unsure. No fit is called clearly behind with fewer than 100 users.
+        What is left out. "user": all observations of a user, predicted from the user's features and
+        the other users' data. This is the score that matters for future users. With many
+        observations per user, importance sampling is unreliable, and many users are then unsure. No
+        fit is called clearly behind with fewer than 100 users.
     folds : int, optional
-        Fit every model again this many times, each time without one of as many parts of the observations, and score those. It
-        takes as many times longer, and no score is unsure. The fits must have been made in this session: a file has not all
-        settings.
+        Fit every model again this many times, each time without one of as many parts of the
+        observations, and score those. It takes as many times longer, and no score is unsure. The
+        fits must have been made in this session: a file has not all settings.
 
     Returns
     -------
-    DataFrame, the highest score first, by name: elpd (sum of scores, higher is better), se, p (effective number of parameters),
-    difference from the first with its standard error, unsure (number of observations, or users, with an unreliable score), and
-    note, in words. A rank is certain only if neither the fit nor the first one has unsure observations; otherwise the note says
-    so.
+    DataFrame, the highest score first, by name: elpd (sum of scores, higher is better), se, p
+    (effective number of parameters), difference from the first with its standard error, unsure
+    (number of observations, or users, with an unreliable score), and note, in words. A rank is
+    certain only if neither the fit nor the first one has unsure observations; otherwise the note
+    says so.
 
     Examples
     --------
@@ -110,40 +122,64 @@ def compare(
 
 
 def scores_of(
-    models: Mapping[str, DualViewMixture], behavior: Any = None, *, by: str = "observation", folds: int | None = None
+    models: Mapping[str, DualViewMixture],
+    behavior: Any = None,
+    *,
+    by: str = "observation",
+    folds: int | None = None,
 ) -> dict[str, Scores]:
-    """The scores that ``compare`` adds up, by name of the model; the same observations, in the same order, for all."""
+    """The scores that ``compare`` adds up, by name of the model; the same observations, in the same
+    order, for all."""
     _check_models(models)
     if by not in _SCORED:
         raise InputError(f"by must be {' or '.join(map(repr, _SCORED))}; got {by!r}.")
     if folds is not None and by != "observation":
-        raise InputError(f'Folds are parts of the observations: compare(models, folds={folds!r}) goes with by="observation".')
+        raise InputError(
+            f"Folds are parts of the observations: compare(models, folds={folds!r}) goes with "
+            'by="observation".'
+        )
     behaviors = {name: _observations(model, behavior) for name, model in models.items()}
     _check_scored_alike({name: part.scored_as for name, part in behaviors.items()})
     _check_same({name: np.asarray(part.observed) for name, part in behaviors.items()})
-    _check_draws({name: model.posterior_.n_chains * model.posterior_.n_draws for name, model in models.items()})
+    _check_draws(
+        {
+            name: model.posterior_.n_chains * model.posterior_.n_draws
+            for name, model in models.items()
+        }
+    )
     if folds is not None:
         return _fold_scores(models, behaviors, folds)
     return {name: _SCORED[by](model, behaviors[name]) for name, model in models.items()}
 
 
 def _check_models(models: Any) -> None:
-    wanted = 'compare takes fitted models by name, such as compare({"dual": dual, "single": single})'
+    wanted = (
+        'compare takes fitted models by name, such as compare({"dual": dual, "single": single})'
+    )
     if not isinstance(models, Mapping):
         raise InputError(f"{wanted}; got {_named(models)}.")
     if len(models) < 2:
         raise InputError(f"compare takes two or more fitted models, by name; got {len(models)}.")
     for name, model in models.items():
         if isinstance(model, Posterior):
-            raise InputError(f"{wanted}; {name!r} is a posterior: give DualViewMixture.from_posterior(posterior).")
+            raise InputError(
+                f"{wanted}; {name!r} is a posterior: give "
+                "DualViewMixture.from_posterior(posterior)."
+            )
         if not hasattr(model, "posterior_"):
-            fitted = ", which is not fitted: call fit first" if isinstance(model, DualViewMixture) else ""
+            fitted = (
+                ", which is not fitted: call fit first"
+                if isinstance(model, DualViewMixture)
+                else ""
+            )
             raise InputError(f"{wanted}; {name!r} is {_named(model)}{fitted}.")
 
 
 def _named(given: Any) -> str:
     """What was given in place of something else, in few words."""
-    return repr(given) if isinstance(given, str | int | float | None) else f"a {type(given).__name__}"
+    return (
+        repr(given) if isinstance(given, str | int | float | None) else f"a {type(given).__name__}"
+    )
 
 
 def _observations(model: DualViewMixture, behavior: Any) -> Any:
@@ -152,16 +188,20 @@ def _observations(model: DualViewMixture, behavior: Any) -> Any:
     if behavior is not None and isinstance(fitted, SeveralBehaviors):
         found = fitted.observations_of(behavior)
     if found is None:
-        raise InputError("compare needs fits with a behavior: it predicts the observations of the behavior.")
+        raise InputError(
+            "compare needs fits with a behavior: it predicts the observations of the behavior."
+        )
     return found
 
 
 def _check_scored_alike(scored: dict[str, str]) -> None:
-    """Raise where log densities of one fit are not of the same as those of another: probabilities and densities, say."""
+    """Raise where log densities of one fit are not of the same as those of another: probabilities
+    and densities, say."""
     if len(set(scored.values())) > 1:
         text = ", ".join(f"{name}: {what}" for name, what in scored.items())
         raise InputError(
-            f"The fits must see outcomes as the same; they have {text}. A probability of what was recorded cannot be compared "
+            f"The fits must see outcomes as the same; they have {text}. A probability of what "
+            "was recorded cannot be compared "
             "with a density."
         )
 
@@ -175,19 +215,24 @@ def _check_same(outcomes: dict[str, Array]) -> None:
     for other, outcome in others:
         n = int((outcome != first).sum())
         if n:
-            raise InputError(f"The fits must be to the same observations; {name} and {other} have {n} different outcomes.")
+            raise InputError(
+                f"The fits must be to the same observations; {name} and {other} have {n} "
+                "different outcomes."
+            )
 
 
 def _check_draws(n_draws: dict[str, int]) -> None:
     short = [name for name, n in n_draws.items() if n < _FEWEST]
     if short:
         raise InputError(
-            f"compare needs at least {_FEWEST} draws of each fit; too few in {', '.join(short)}. Draw more, or keep more whole."
+            f"compare needs at least {_FEWEST} draws of each fit; too few in {', '.join(short)}. "
+            "Draw more, or keep more whole."
         )
 
 
 def observation_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
-    """Leave-one-out scores of the observations of a fit, with latent vectors integrated out where the behavior can do that."""
+    """Leave-one-out scores of the observations of a fit, with latent vectors integrated out where
+    the behavior can do that."""
     observations = _observations(model, behavior)
     given = log_likelihoods(model, observations)
     integrated = left_out_densities(model.posterior_, observations)
@@ -197,10 +242,12 @@ def observation_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
 
 
 def _influence(post: Posterior, behavior: Any, given: Array, integrated: Array | None) -> Influence:
-    """Of observations on each other, from log likelihoods (chain, draw, n) given the draws, and with vectors integrated out.
+    """Of observations on each other, from log likelihoods (chain, draw, n) given the draws, and
+    with vectors integrated out.
 
-    Where outcomes are jointly normal: through the vectors, in closed form, and through clusters and parameters, by the
-    covariance of integrated likelihoods. Elsewhere: by the covariance of likelihoods that differ by locations only.
+    Where outcomes are jointly normal: through the vectors, in closed form, and through clusters and
+    parameters, by the covariance of integrated likelihoods. Elsewhere: by the covariance of
+    likelihoods that differ by locations only.
     """
     n = given.shape[2]
     rows = sampled_rows(n)
@@ -209,17 +256,26 @@ def _influence(post: Posterior, behavior: Any, given: Array, integrated: Array |
         rest = Influence.of_draws(integrated)
         return Influence(pairs[0] + rest.first, pairs[1] + rest.second, n)
     parts = _forecasts(behavior, behavior, post)
-    at_mean = np.hstack([_given_vectors(*part, at_mean=True) for part in parts]).reshape(given.shape)
-    return Influence.of_draws(given - at_mean, leverages(given.reshape(-1, n), at_mean.reshape(-1, n)))
+    at_mean = np.hstack([_given_vectors(*part, at_mean=True) for part in parts]).reshape(
+        given.shape
+    )
+    return Influence.of_draws(
+        given - at_mean, leverages(given.reshape(-1, n), at_mean.reshape(-1, n))
+    )
 
 
-def _fold_scores(models: Mapping[str, DualViewMixture], behaviors: dict[str, Any], folds: int) -> dict[str, Scores]:
-    """Scores of observations by refits without their fold, in the order of the folds, which are the same for all models."""
+def _fold_scores(
+    models: Mapping[str, DualViewMixture], behaviors: dict[str, Any], folds: int
+) -> dict[str, Scores]:
+    """Scores of observations by refits without their fold, in the order of the folds, which are the
+    same for all models."""
     loaded = [name for name, model in models.items() if model.posterior_.observations is None]
     if loaded:
         raise InputError(
-            f"folds fits every model again, from the data and the settings of its fit; {', '.join(map(repr, loaded))} came "
-            "from a file or from shards, which do not hold them. Fit it in this session. For finished runs: dualview compare "
+            "folds fits every model again, from the data and the settings of its fit; "
+            f"{', '.join(map(repr, loaded))} came "
+            "from a file or from shards, which do not hold them. Fit it in this session. For "
+            "finished runs: dualview compare "
             f"RUN OTHER --folds {folds}."
         )
     cut = _cut(next(iter(behaviors.values())), folds)
@@ -232,11 +288,21 @@ def _fold_scores(models: Mapping[str, DualViewMixture], behaviors: dict[str, Any
             unfinished += not post.converged
             densities.append(_mean_density(_given_draws(known, new, post)))
         integrated = left_out_densities(model.posterior_, behaviors[name])
-        elpd, influence = np.concatenate(densities), _influence(model.posterior_, behaviors[name], given, integrated)
-        scores[name] = Scores(elpd, _mean_density(given), np.full(len(elpd), -np.inf), np.zeros(len(elpd), bool), influence)
+        elpd, influence = (
+            np.concatenate(densities),
+            _influence(model.posterior_, behaviors[name], given, integrated),
+        )
+        scores[name] = Scores(
+            elpd,
+            _mean_density(given),
+            np.full(len(elpd), -np.inf),
+            np.zeros(len(elpd), bool),
+            influence,
+        )
     if unfinished:
         warnings.warn(
-            f"{unfinished} of {folds * len(models)} refits have not converged: their scores are provisional. Draw more.",
+            f"{unfinished} of {folds * len(models)} refits have not converged: their scores are "
+            "provisional. Draw more.",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -253,7 +319,8 @@ def _cut(behavior: Behavior, folds: int) -> list[tuple[NDArray[np.intp], NDArray
 
 
 def user_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
-    """Leave-one-out scores of users: ln p(observations of u | features of u, everything of all others).
+    """Leave-one-out scores of users: ln p(observations of u | features of u, everything of all
+    others).
 
     lppd is the same given the draws as they are, in which u has a part.
     """
@@ -277,21 +344,27 @@ def log_likelihoods(model: DualViewMixture, behavior: Any = None) -> Array:
 
 
 def _given_draws(fitted: Any, new: Any, post: Posterior) -> Array:
-    """ln p(observation | draw) of new observations under a fit to others, or to the same, (chain, draw, n)."""
+    """ln p(observation | draw) of new observations under a fit to others, or to the same, (chain,
+    draw, n)."""
     values = [_given_vectors(*part) for part in _forecasts(fitted, new, post)]
     return np.hstack(values).reshape(post.n_chains, post.n_draws, -1)
 
 
 def _forecasts(fitted: Any, new: Any, post: Posterior) -> list[tuple[Forecast, Array]]:
-    """Outcomes given each draw of a fit, and as they were observed; with several behaviors those of each."""
+    """Outcomes given each draw of a fit, and as they were observed; with several behaviors those of
+    each."""
     known = post.flat("latent"), {name: post.flat(name) for name in fitted.param_names}
     if isinstance(fitted, SeveralBehaviors):
-        return [(forecast, new.parts[name].observed) for name, forecast in fitted.forecasts(new, *known, 0).items()]
+        return [
+            (forecast, new.parts[name].observed)
+            for name, forecast in fitted.forecasts(new, *known, 0).items()
+        ]
     return [(fitted.forecast(new, *known, 0), new.observed)]
 
 
 def _given_vectors(forecast: Forecast, observed: Array, at_mean: bool = False) -> Array:
-    """ln p(observation | draw), (S, n); at_mean: with the mean location of all draws in place of each draw's."""
+    """ln p(observation | draw), (S, n); at_mean: with the mean location of all draws in place of
+    each draw's."""
     everything = slice(0, forecast.n)
     location = forecast.known(everything)
     if at_mean:
@@ -299,11 +372,14 @@ def _given_vectors(forecast: Forecast, observed: Array, at_mean: bool = False) -
     return forecast.outcome.log_density(observed, location, everything)
 
 
-def leave_one_out(values: Array, known: Array | None = None, influence: Influence | None = None) -> Scores:
-    """Scores from log densities (chain, draw, n) of what is left out, by Pareto-smoothed importance sampling.
+def leave_one_out(
+    values: Array, known: Array | None = None, influence: Influence | None = None
+) -> Scores:
+    """Scores from log densities (chain, draw, n) of what is left out, by Pareto-smoothed importance
+    sampling.
 
-    known: log densities of a part of it that the rest is predicted from; the score is then of the rest. influence: of the n on
-    each other; by default what the draws tell of it.
+    known: log densities of a part of it that the rest is predicted from; the score is then of the
+    rest. influence: of the n on each other; by default what the draws tell of it.
     """
     n_draws, n = values.shape[0] * values.shape[1], values.shape[2]
     elpd, shape, unsure = np.empty(n), np.empty(n), np.empty(n, dtype=bool)
@@ -322,10 +398,11 @@ def leave_one_out(values: Array, known: Array | None = None, influence: Influenc
 
 
 def _is_sure(log_weights: Array, shape: float, n_effective: float) -> bool:
-    """Whether a score can be relied on: by the Pareto shape that is reliable for its number of effective draws (Vehtari 2024).
+    """Whether a score can be relied on: by the Pareto shape that is reliable for its number of
+    effective draws (Vehtari 2024).
 
-    With fewer it can be, too, where weights have a finite variance (a shape up to ½) and differ so little that the standard
-    error of the score is small: draws that move slowly, and hardly matter.
+    With fewer it can be, too, where weights have a finite variance (a shape up to ½) and differ so
+    little that the standard error of the score is small: draws that move slowly, and hardly matter.
     """
     if shape <= min(_UNSURE, 1.0 - 1.0 / np.log10(max(n_effective, 10.0))):
         return True
@@ -334,7 +411,8 @@ def _is_sure(log_weights: Array, shape: float, n_effective: float) -> bool:
 
 
 def _smoothed(values: Array, efficiency: float) -> tuple[Array, float]:
-    """Log weights (S,) that sum to one, of a fit without an observation with log likelihoods (S,), and their Pareto shape."""
+    """Log weights (S,) that sum to one, of a fit without an observation with log likelihoods (S,),
+    and their Pareto shape."""
     n_tail = int(np.ceil(min(0.2 * len(values), 3.0 * np.sqrt(len(values) / efficiency))))
     if np.ptp(np.sort(values)[:n_tail]) == 0.0:  # weights that are bounded, as far as draws tell
         return -values - logsumexp(-values), -np.inf
@@ -343,7 +421,8 @@ def _smoothed(values: Array, efficiency: float) -> tuple[Array, float]:
 
 
 def _relative_efficiency(values: Array) -> float:
-    """Effective sample size of a likelihood over the number of draws, from its logarithm (chain, draw); 1 if constant."""
+    """Effective sample size of a likelihood over the number of draws, from its logarithm (chain,
+    draw); 1 if constant."""
     likelihood = np.exp(values - values.max())
     if likelihood.shape[1] < 4 or np.ptp(likelihood) == 0.0:  # too short a chain to tell
         return 1.0
@@ -354,7 +433,10 @@ def _relative_efficiency(values: Array) -> float:
 
 def _row(score: Scores, best: Scores, by: str) -> dict[str, Any]:
     behind, few = best.elpd - score.elpd, is_few(len(score.elpd), by)
-    difference, error = float(behind.sum()), _error(behind, shared_variance(score.influence, best.influence))
+    difference, error = (
+        float(behind.sum()),
+        _error(behind, shared_variance(score.influence, best.influence)),
+    )
     return {
         "elpd": score.total,
         "se": _error(score.elpd, shared_variance(score.influence)),
@@ -362,34 +444,45 @@ def _row(score: Scores, best: Scores, by: str) -> dict[str, Any]:
         "difference": difference,
         "difference_se": error,
         "unsure": int(score.unsure.sum()),
-        "note": _note(standing(difference, error, bool((score.unsure | best.unsure).any()), few), score, f"{by}s"),
+        "note": _note(
+            standing(difference, error, bool((score.unsure | best.unsure).any()), few),
+            score,
+            f"{by}s",
+        ),
     }
 
 
 def _error(terms: Array, shared: float) -> float:
-    """Standard error of a sum of scores, as an estimate of what new observations of the same users would give.
+    """Standard error of a sum of scores, as an estimate of what new observations of the same users
+    would give.
 
-    The terms would be independent if the fit without an observation did not depend on the others. It does: their mutual
-    influence adds its own variance.
+    The terms would be independent if the fit without an observation did not depend on the others.
+    It does: their mutual influence adds its own variance.
     """
     return float(np.sqrt(len(terms) * terms.var(ddof=1) + shared))
 
 
 def is_few(n: int, by: str) -> bool:
-    """Whether a standard error of this many scores supports no verdict: with users, of whom its benchmark has none."""
+    """Whether a standard error of this many scores supports no verdict: with users, of whom its
+    benchmark has none."""
     return by == "user" and n < _FEW_USERS
 
 
 def standing(difference: float, error: float, unsure: bool = False, few: bool = False) -> str:
     """What a difference from the best fit means, given its standard error.
 
-    unsure: whether it depends on unreliable scores; few: whether there are too few of them for a verdict.
+    unsure: whether it depends on unreliable scores; few: whether there are too few of them for a
+    verdict.
     """
     if unsure:
         return "highest score, uncertain" if difference == 0.0 else "rank uncertain"
     if difference == 0.0:
         return "best"
-    return "clearly behind" if difference > max(2 * error, SMALL) and not few else "not distinguishable from the best"
+    return (
+        "clearly behind"
+        if difference > max(2 * error, SMALL) and not few
+        else "not distinguishable from the best"
+    )
 
 
 def _note(standing: str, score: Scores, what: str) -> str:
@@ -397,6 +490,7 @@ def _note(standing: str, score: Scores, what: str) -> str:
     unsure = int(score.unsure.sum())
     if unsure:
         return (
-            f"{standing}; {unsure} of {len(score.unsure)} {what} have unreliable scores: use folds=5, or check on held-out ones"
+            f"{standing}; {unsure} of {len(score.unsure)} {what} have unreliable scores: use "
+            "folds=5, or check on held-out ones"
         )
     return standing

@@ -1,7 +1,8 @@
 """Cross-validation over observations with scikit-learn's own tools.
 
-scikit-learn splits X and y by rows, which are users here; the observations of a behavior are shared between users and must be
-split differently. An estimator whose rows are the observations lets ``cross_val_score`` and ``GridSearchCV`` split them.
+scikit-learn splits X and y by rows, which are users here; the observations of a behavior are shared
+between users and must be split differently. An estimator whose rows are the observations lets
+``cross_val_score`` and ``GridSearchCV`` split them.
 """
 
 from typing import Any, Self
@@ -18,15 +19,18 @@ from dualview.inputs.data import rows_of
 
 
 class OverObservations(BaseEstimator):  # type: ignore[misc]
-    """Estimator whose samples are the observations of a behavior, for scikit-learn's searches and splitters.
+    """Estimator whose samples are the observations of a behavior, for scikit-learn's searches and
+    splitters.
 
-    Its X is ``over.positions``, the positions of the observations, which a splitter divides. ``score`` is the mean log
-    predictive density of the held-out outcomes, ``estimator.score(features, behavior.take(positions))``.
+    Its X is ``over.positions``, the positions of the observations, which a splitter divides.
+    ``score`` is the mean log predictive density of the held-out outcomes,
+    ``estimator.score(features, behavior.take(positions))``.
 
     Parameters
     ----------
     estimator : DualViewMixture or a pipeline that ends in one
-        The model; a clone is fitted. In a search its parameters are ``estimator__n_clusters`` and so on.
+        The model; a clone is fitted. In a search its parameters are ``estimator__n_clusters`` and
+        so on.
     features : array or DataFrame (U, D), optional
         Features of the users, the same in every fit.
     behavior : behavior
@@ -45,7 +49,7 @@ class OverObservations(BaseEstimator):  # type: ignore[misc]
     >>> over = dv.OverObservations(dv.DualViewMixture(2, n_warmup=50, n_draws=50, n_chains=1), forum.features, behavior)
     >>> cross_val_score(over, over.positions, cv=behavior.folds(3)).shape
     (3,)
-    """
+    """  # noqa: E501
 
     def __init__(self, estimator: Any, features: Any = None, behavior: Any = None) -> None:
         self.estimator = estimator
@@ -63,7 +67,10 @@ class OverObservations(BaseEstimator):  # type: ignore[misc]
             return SeveralBehaviors.of(self.behavior, rows_of(self.features))
         if not isinstance(self.behavior, Behavior):
             got = type(self.behavior).__name__
-            raise InputError(f"behavior must have outcomes, such as SharedOutcome(participation, outcome); got {got}.")
+            raise InputError(
+                "behavior must have outcomes, such as SharedOutcome(participation, outcome); "
+                f"got {got}."
+            )
         return self.behavior
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -82,7 +89,8 @@ class OverObservations(BaseEstimator):  # type: ignore[misc]
         whole = positions.dtype.kind in "iu" and positions.ndim == 2 and positions.shape[1] == 1
         if not whole or positions.min(initial=0) < 0 or positions.max(initial=0) >= n:
             raise InputError(
-                f"X must be positions of observations, (n, 1) whole numbers from 0 to {n - 1}: over.positions or a part of it. "
+                f"X must be positions of observations, (n, 1) whole numbers from 0 to {n - 1}: "
+                "over.positions or a part of it. "
                 "The users' features go to OverObservations(estimator, features, behavior)."
             )
         return observations.take(positions[:, 0])

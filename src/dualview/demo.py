@@ -1,4 +1,5 @@
-"""The demonstration: a simulated forum whose truth is known, fitted, scored, drawn and written down."""
+"""The demonstration: a simulated forum whose truth is known, fitted, scored, drawn and written
+down."""
 
 import csv
 import io
@@ -29,14 +30,21 @@ from dualview.mixture import DualViewMixture
 _NOISE_VARIANCE = 5.0
 
 
-def run(out: Path, seed: int, users: int, threads: int, draws: int, max_draws: int | None, quiet: bool) -> None:
-    """Fit both models, print what was found and write picture.png, report.md and users.csv to a folder."""
+def run(
+    out: Path, seed: int, users: int, threads: int, draws: int, max_draws: int | None, quiet: bool
+) -> None:
+    """Fit both models, print what was found and write picture.png, report.md and users.csv to a
+    folder."""
     began = time.monotonic()
     _check_folder(out)
     plots.require_matplotlib()
     forum = agreement(users, threads, seed=seed, noise_variance=_NOISE_VARIANCE)
     if not quiet:
-        print("The very first run compiles for about half a minute before sampling starts.", file=sys.stderr, flush=True)
+        print(
+            "The very first run compiles for about half a minute before sampling starts.",
+            file=sys.stderr,
+            flush=True,
+        )
     lengths = {"n_draws": draws, "max_draws": max_draws}
     dual = _fit("dual-DP", forum.features, forum, lengths, seed, quiet)
     single = _fit("single", None, forum, lengths, seed, quiet)
@@ -53,7 +61,9 @@ def run(out: Path, seed: int, users: int, threads: int, draws: int, max_draws: i
     for name, content in files.items():
         write_whole(out / name, content)
     print(_summary(findings))
-    print(f"Wrote {', '.join(str(out / name) for name in files)} in {time.monotonic() - began:.0f} s.")
+    print(
+        f"Wrote {', '.join(str(out / name) for name in files)} in {time.monotonic() - began:.0f} s."
+    )
 
 
 def _picture(model: DualViewMixture, forum: Forum) -> bytes:
@@ -75,16 +85,27 @@ def _check_folder(out: Path) -> None:
     if not place.is_dir():
         raise InputError(f"--out must be a folder; {place.name} is a file. Give another name.")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise InputError(f"--out {out} cannot be written: no permission in {place}. Give another folder.")
+        raise InputError(
+            f"--out {out} cannot be written: no permission in {place}. Give another folder."
+        )
 
 
-def _fit(name: str, X: Any, forum: Forum, lengths: dict[str, Any], seed: int, quiet: bool) -> DualViewMixture:
-    """The dual-DP model with features X, the single model without; their verdicts are among the findings."""
+def _fit(
+    name: str, X: Any, forum: Forum, lengths: dict[str, Any], seed: int, quiet: bool
+) -> DualViewMixture:
+    """The dual-DP model with features X, the single model without; their verdicts are among the
+    findings."""
     progress: Any = False
     if not quiet:
-        print(f"Fitting the {name} model until its chains have converged.", file=sys.stderr, flush=True)
+        print(
+            f"Fitting the {name} model until its chains have converged.",
+            file=sys.stderr,
+            flush=True,
+        )
         progress = sys.stderr.isatty() or Lines(name)
-    model = DualViewMixture(1 if X is None else None, **lengths, random_state=seed, progress=progress)
+    model = DualViewMixture(
+        1 if X is None else None, **lengths, random_state=seed, progress=progress
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, SharedOutcome(forum.participation, forum.outcome))
@@ -128,7 +149,14 @@ def _findings(forum: Forum, dual: DualViewMixture, single: DualViewMixture) -> _
         rmse = np.sqrt(np.mean((model.latent_ - forum.latent) ** 2))
         post = model.posterior_
         made = 0 if post.length is None else post.length.n_iterations
-        return _Score(name, predicted.nll(forum.test.outcome), float(correlation), float(rmse), made, post.verdict())
+        return _Score(
+            name,
+            predicted.nll(forum.test.outcome),
+            float(correlation),
+            float(rmse),
+            made,
+            post.verdict(),
+        )
 
     return _Findings(
         table=contingency_matrix(dual.labels_, forum.labels).tolist(),
@@ -143,14 +171,21 @@ def _summary(findings: _Findings) -> str:
     true, found = findings.true_sizes, findings.sizes
     lines = [
         f"true clusters   {len(true)}, sizes {_listed(true)}",
-        f"found clusters  {len(found)}, sizes {_listed(found)}; {findings.mean_n_clusters:.1f} in an average draw",
+        f"found clusters  {len(found)}, sizes {_listed(found)}; {findings.mean_n_clusters:.1f} "
+        "in an average draw",
         f"adjusted Rand   {findings.rand:.3f} (1: found = true; 0: no better than chance)",
         "",
         "model        test NLL   correlation   RMSE of latent coefficients",
-        *(f"{s.model:<11}  {s.nll:8.3f}   {s.correlation:11.3f}   {s.rmse:4.1f}" for s in findings.scores),
+        *(
+            f"{s.model:<11}  {s.nll:8.3f}   {s.correlation:11.3f}   {s.rmse:4.1f}"
+            for s in findings.scores
+        ),
         f"noise alone  {findings.floor:8.3f}",
         "",
-        *(f"{s.model}, {s.n_iterations:,} iterations per chain. {s.verdict}" for s in findings.scores),
+        *(
+            f"{s.model}, {s.n_iterations:,} iterations per chain. {s.verdict}"
+            for s in findings.scores
+        ),
     ]
     return "\n".join(lines)
 
@@ -194,15 +229,21 @@ number of clusters; *single* uses only the threads and has all users in one clus
 ```
 
 {versions}. `users.csv` has a row per user: cluster, coefficient with 95 % interval, truth.
-"""
+"""  # noqa: E501
 
 
 def _report(findings: _Findings, command: str) -> str:
     columns = [f"true {k}" for k in range(len(findings.true_sizes))]
     clusters = [[str(c), str(sum(row)), *map(str, row)] for c, row in enumerate(findings.table)]
-    scores = [[s.model, f"{s.nll:.3f}", f"{s.correlation:.3f}", f"{s.rmse:.1f}"] for s in findings.scores]
+    scores = [
+        [s.model, f"{s.nll:.3f}", f"{s.correlation:.3f}", f"{s.rmse:.1f}"] for s in findings.scores
+    ]
     packages = ("numpy", "scipy", "numba", "scikit-learn", "matplotlib")
-    versions = [f"dualview {__version__}", f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)]
+    versions = [
+        f"dualview {__version__}",
+        f"Python {platform.python_version()}",
+        *(f"{p} {version(p)}" for p in packages),
+    ]
     return _REPORT.format(
         n_users=sum(findings.sizes),
         n_true=len(findings.true_sizes),
@@ -211,10 +252,14 @@ def _report(findings: _Findings, command: str) -> str:
         rand=findings.rand,
         clusters=_markdown(["found cluster", "users", *columns], clusters),
         scores=_markdown(
-            ["model", "test NLL", "correlation", "RMSE"], [*scores, ["noise alone", f"{findings.floor:.3f}", "", ""]]
+            ["model", "test NLL", "correlation", "RMSE"],
+            [*scores, ["noise alone", f"{findings.floor:.3f}", "", ""]],
         ),
         noise_variance=_NOISE_VARIANCE,
-        verdicts="\n".join(f"- *{s.model}*, {s.n_iterations:,} iterations per chain. {s.verdict}" for s in findings.scores),
+        verdicts="\n".join(
+            f"- *{s.model}*, {s.n_iterations:,} iterations per chain. {s.verdict}"
+            for s in findings.scores
+        ),
         command=command,
         versions=", ".join(versions),
     )
@@ -225,7 +270,17 @@ def _users_table(forum: Forum, model: DualViewMixture) -> str:
     low, high = model.posterior_.interval("latent", 0.95).T
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["user", "cluster", "latent_median", "latent_low", "latent_high", "true_latent", "true_cluster"])
+    writer.writerow(
+        [
+            "user",
+            "cluster",
+            "latent_median",
+            "latent_low",
+            "latent_high",
+            "true_latent",
+            "true_cluster",
+        ]
+    )
     numbers = zip(model.latent_, low, high, forum.latent, strict=True)
     for user, values in enumerate(numbers):
         row = [f"{value:.6g}" for value in values]

@@ -1,7 +1,8 @@
-"""The distributions of the model in its own parametrization (docs/model.md: N by covariance, W and G by expectation).
+"""The distributions of the model in its own parametrization (docs/model.md: N by covariance, W and
+G by expectation).
 
-Each says its log density; normal and Wishart take what conjugate updates produce, so nothing is inverted. Wishart and G also
-give the expectations that a variational approximation is made of.
+Each says its log density; normal and Wishart take what conjugate updates produce, so nothing is
+inverted. Wishart and G also give the expectations that a variational approximation is made of.
 """
 
 import math
@@ -39,7 +40,9 @@ class Normal:
     def log_density(self, x: Array) -> float:
         deviation = x - self.mean
         quadratic = deviation @ self.precision @ deviation
-        return float(0.5 * (_log_determinant(self.precision) - len(x) * np.log(2 * np.pi) - quadratic))
+        return float(
+            0.5 * (_log_determinant(self.precision) - len(x) * np.log(2 * np.pi) - quadratic)
+        )
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,9 @@ class Wishart:
 
     @property
     def mean(self) -> Array:
-        return np.asarray(self.dof * np.linalg.solve(self.inverse_scale, np.eye(len(self.inverse_scale))))
+        return np.asarray(
+            self.dof * np.linalg.solve(self.inverse_scale, np.eye(len(self.inverse_scale)))
+        )
 
     @property
     def mean_log_determinant(self) -> float:
@@ -75,11 +80,16 @@ class Wishart:
         n_dims = len(self.inverse_scale)
         constant = 0.5 * self.dof * (_log_determinant(self.inverse_scale) - n_dims * math.log(2.0))
         constant -= float(multigammaln(0.5 * self.dof, n_dims))
-        return -constant - 0.5 * (self.dof - n_dims - 1) * self.mean_log_determinant + 0.5 * self.dof * n_dims
+        return (
+            -constant
+            - 0.5 * (self.dof - n_dims - 1) * self.mean_log_determinant
+            + 0.5 * self.dof * n_dims
+        )
 
 
 def wishart_factors(rng: np.random.Generator, dof: Array, inverse_scales: Array) -> Array:
-    """T (…, D, D) upper triangular, with each T Tᵀ a draw of W(dof, inverse_scale⁻¹) (Bartlett's decomposition); dof (…)."""
+    """T (…, D, D) upper triangular, with each T Tᵀ a draw of W(dof, inverse_scale⁻¹) (Bartlett's
+    decomposition); dof (…)."""
     n_dims = inverse_scales.shape[-1]
     noise = np.triu(rng.standard_normal(inverse_scales.shape), 1)
     places = np.arange(n_dims)
@@ -112,7 +122,12 @@ class G(NamedTuple):
     def entropy(self) -> float:
         """−E ln p(x)."""
         half = 0.5 * self.dof
-        return half - math.log(0.5 * self.inverse_scale) + math.lgamma(half) + (1.0 - half) * float(digamma(half))
+        return (
+            half
+            - math.log(0.5 * self.inverse_scale)
+            + math.lgamma(half)
+            + (1.0 - half) * float(digamma(half))
+        )
 
     def draw(self, rng: np.random.Generator) -> float:
         return float(2.0 * rng.standard_gamma(0.5 * self.dof) / self.inverse_scale)
@@ -132,6 +147,7 @@ class InverseG(NamedTuple):
 
 
 def log_gammas(rng: np.random.Generator, shape: Array) -> Array:
-    """Logarithms of gamma draws, which keep their digits where the shape is tiny: Γ(a) = Γ(a + 1) U^(1/a)."""
+    """Logarithms of gamma draws, which keep their digits where the shape is tiny: Γ(a) = Γ(a + 1)
+    U^(1/a)."""
     uniform = np.log1p(-rng.random(shape.shape))
     return np.asarray(np.log(rng.standard_gamma(shape + 1.0)) + uniform / shape)

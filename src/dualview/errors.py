@@ -18,11 +18,13 @@ class EngineError(InputError, AttributeError):
 
 
 class AbsentError(InputError, AttributeError):
-    """This fit or behavior does not have this attribute, so that ``hasattr`` is False; the message says why."""
+    """This fit or behavior does not have this attribute, so that ``hasattr`` is False; the message
+    says why."""
 
 
 class DegenerateError(DualViewError, ArithmeticError):
-    """The posterior is improper for these data: numbers overflowed or underflowed during sampling."""
+    """The posterior is improper for these data: numbers overflowed or underflowed during
+    sampling."""
 
 
 class DataWarning(UserWarning):

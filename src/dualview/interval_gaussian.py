@@ -1,4 +1,5 @@
-"""Mean and covariance of a Gaussian from cells that are exact, missing or known up to an interval, (M14).
+"""Mean and covariance of a Gaussian from cells that are exact, missing or known up to an interval,
+(M14).
 
 Shapes: low, high (U, D). What is fitted here are the constants (m, Σ) of a Gaussian view's prior.
 """
@@ -23,7 +24,10 @@ _SINGULAR = 1e-8  # a correlation matrix with a smaller eigenvalue counts as sin
 _DEPENDENT = 1e-10  # the same of columns that are linearly dependent
 _FEW_NODES, _NODES = (np.polynomial.legendre.leggauss(n) for n in (5, 20))
 _FLAT = 0.5  # fall in log density over an interval up to which a few nodes are enough
-_NARROW, _FAR = 1.0, 3.0  # in standard deviations: where moments of a truncated normal distribution are integrated by nodes
+_NARROW, _FAR = (
+    1.0,
+    3.0,
+)  # in standard deviations: where moments of a truncated normal distribution are integrated by nodes  # noqa: E501
 _BATCH = 1_000_000  # numbers in the precisions of patterns that are worked on at a time
 _NEGLIGIBLE = 80.0  # twice the fall in log density after which a tail is left out
 
@@ -38,8 +42,8 @@ class Gaussian(NamedTuple):
 class _Batch(NamedTuple):
     """Users (n,) of P patterns of missing cells, (P, D), pattern after pattern.
 
-    pattern (n,): that of each user. starts (P + 1,): where each pattern's users begin. intervals: for each column, which of the
-    users have an interval there.
+    pattern (n,): that of each user. starts (P + 1,): where each pattern's users begin. intervals:
+    for each column, which of the users have an interval there.
     """
 
     users: Places
@@ -50,20 +54,25 @@ class _Batch(NamedTuple):
 
 
 def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gaussian:
-    """The Gaussian under which cells (U, D) between low and high are most likely; the covariance scaled by U/(U − 1).
+    """The Gaussian under which cells (U, D) between low and high are most likely; the covariance
+    scaled by U/(U − 1).
 
-    Users with no cell known are left out. Exact cells only: mean and covariance of the sample, singular where columns are
-    linearly dependent.
+    Users with no cell known are left out. Exact cells only: mean and covariance of the sample,
+    singular where columns are linearly dependent.
 
-    Exact and missing cells: maximum likelihood by EM. Columns that no user has both of stay uncorrelated.
+    Exact and missing cells: maximum likelihood by EM. Columns that no user has both of stay
+    uncorrelated.
 
-    Other intervals: variational EM. The interval cells of a user are taken as independent given the parameters, each normal
-    and truncated to its interval. It is maximum likelihood for a single column; between columns of wide intervals,
-    correlations come out too small, and where they are strong variances do, too. A column with such intervals gets one user
-    more, at their center and with their spread: the likelihood of intervals that are all open on one side, or that share a
-    point, has no maximum of its own. So does every column where users with all cells are too few for a maximum.
+    Other intervals: variational EM. The interval cells of a user are taken as independent given the
+    parameters, each normal and truncated to its interval. It is maximum likelihood for a single
+    column; between columns of wide intervals, correlations come out too small, and where they are
+    strong variances do, too. A column with such intervals gets one user more, at their center and
+    with their spread: the likelihood of intervals that are all open on one side, or that share a
+    point, has no maximum of its own. So does every column where users with all cells are too few
+    for a maximum.
 
-    Raises InputError for a column without spread and for linearly dependent columns, which ``names`` name.
+    Raises InputError for a column without spread and for linearly dependent columns, which
+    ``names`` name.
     """
     known = (np.isfinite(low) | np.isfinite(high)).any(axis=1)
     if not known.all():
@@ -82,7 +91,8 @@ def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gau
 
 
 def _start(low: Array, high: Array, names: list[str]) -> tuple[Array, Array]:
-    """Center and spread (D,) of the columns, from the intervals' middles, or from their only ends."""
+    """Center and spread (D,) of the columns, from the intervals' middles, or from their only
+    ends."""
     middle = _middles(low, high)
     with np.errstate(invalid="ignore"):
         width = np.where(np.isfinite(high - low), high - low, 0.0)
@@ -94,14 +104,16 @@ def _start(low: Array, high: Array, names: list[str]) -> tuple[Array, Array]:
     flat = ~(spread > 1e-14 * np.abs(np.where(seen, middle, 0.0)).max(axis=0))
     if flat.any():
         raise InputError(
-            f"What is known of column(s) {names_text(names, flat)} is one value, or a bound that all users share: it says "
+            f"What is known of column(s) {names_text(names, flat)} is one value, or a bound that "
+            "all users share: it says "
             "nothing about their spread. Leave them out."
         )
     return centre, spread
 
 
 def _middles(low: Array, high: Array) -> Array:
-    """The middle of each interval, its only end where it is open on one side, NaN where the cell is missing."""
+    """The middle of each interval, its only end where it is open on one side, NaN where the cell is
+    missing."""
     with np.errstate(invalid="ignore"):
         middle = 0.5 * low + 0.5 * high
     middle = np.where(np.isposinf(high), low, np.where(np.isneginf(low), high, middle))
@@ -109,7 +121,8 @@ def _middles(low: Array, high: Array) -> Array:
 
 
 def _refuse_dependent(values: Array, chosen: Mask, names: list[str]) -> None:
-    """Raise where chosen columns (D,) of values (U, D), whose cells are exact or missing, are linearly dependent."""
+    """Raise where chosen columns (D,) of values (U, D), whose cells are exact or missing, are
+    linearly dependent."""
     columns = values[:, chosen]
     complete = columns[np.isfinite(columns).all(axis=1)]
     if columns.shape[1] < 2 or len(complete) < columns.shape[1] + 2:
@@ -123,12 +136,14 @@ def _refuse_dependent(values: Array, chosen: Mask, names: list[str]) -> None:
     if involved.any():
         listed = [name for name, taken in zip(names, chosen, strict=True) if taken]
         raise InputError(
-            f"Columns {names_text(listed, involved)} are linearly dependent: one of them follows from the others. Leave it out."
+            f"Columns {names_text(listed, involved)} are linearly dependent: one of them follows "
+            "from the others. Leave it out."
         )
 
 
 def _fit(low: Array, high: Array, extra: Array) -> Gaussian:
-    """EM in standard units, from independent columns; extra (D,) is 1 for columns that get one user more at (0, 1)."""
+    """EM in standard units, from independent columns; extra (D,) is 1 for columns that get one user
+    more at (0, 1)."""
     missing = np.isneginf(low) & np.isposinf(high)
     batches = _batches(missing, (low < high) & ~missing)
     mean = np.nan_to_num(_middles(low, high), nan=0.0)
@@ -163,8 +178,11 @@ def _batches(missing: Mask, intervals: Mask) -> list[_Batch]:
     return found
 
 
-def _expect(batch: _Batch, at: Gaussian, low: Array, high: Array, mean: Array, variance: Array) -> Array:
-    """In place: expected cells of a batch's users and variances of interval cells; returns the sum of their covariances."""
+def _expect(
+    batch: _Batch, at: Gaussian, low: Array, high: Array, mean: Array, variance: Array
+) -> Array:
+    """In place: expected cells of a batch's users and variances of interval cells; returns the sum
+    of their covariances."""
     users, seen = batch.users, ~batch.missing
     precisions = _seen_precisions(at.covariance, seen)
     values, spread = np.where(seen[batch.pattern], mean[users] - at.mean, 0.0), variance[users]
@@ -177,20 +195,31 @@ def _expect(batch: _Batch, at: Gaussian, low: Array, high: Array, mean: Array, v
             shift, share = truncated_moments(*bounds)
             values[known, d], spread[known, d] = middle + sd * shift, sd**2 * share
     variance[users] = spread
-    loadings = np.where(seen[:, :, None], np.eye(len(at.mean)), at.covariance @ precisions)  # of all cells on those seen
+    loadings = np.where(
+        seen[:, :, None], np.eye(len(at.mean)), at.covariance @ precisions
+    )  # of all cells on those seen
     for first, end, loading in zip(batch.starts[:-1], batch.starts[1:], loadings, strict=True):
         mean[users[first:end]] = at.mean + values[first:end] @ loading.T
     spreads = np.add.reduceat(spread, batch.starts[:-1], axis=0)
-    left = (at.covariance - loadings @ at.covariance) * (batch.missing[:, :, None] & batch.missing[:, None, :])
+    left = (at.covariance - loadings @ at.covariance) * (
+        batch.missing[:, :, None] & batch.missing[:, None, :]
+    )
     known_cells = (loadings * spreads[:, None, :]) @ np.swapaxes(loadings, 1, 2)
     return np.asarray((known_cells + np.diff(batch.starts)[:, None, None] * left).sum(axis=0))
 
 
 def _seen_precisions(covariance: Array, seen: Mask) -> Array:
-    """Precisions (P, D, D) of the cells seen in P patterns (P, D); 0 in the rows and columns of others."""
+    """Precisions (P, D, D) of the cells seen in P patterns (P, D); 0 in the rows and columns of
+    others."""
     both = seen[:, :, None] & seen[:, None, :]
     identity = np.eye(len(covariance))
-    return np.where(both, np.linalg.solve(np.where(both, covariance, identity), np.broadcast_to(identity, both.shape)), 0.0)
+    return np.where(
+        both,
+        np.linalg.solve(
+            np.where(both, covariance, identity), np.broadcast_to(identity, both.shape)
+        ),
+        0.0,
+    )
 
 
 def _maximise(mean: Array, more: Array, extra: Array) -> Gaussian:
@@ -218,9 +247,13 @@ def _is_close(one: Gaussian, other: Gaussian) -> bool:
 
 
 def truncated_moments(low: Array, high: Array) -> tuple[Array, Array]:
-    """Mean and variance (n,) of the standard normal distribution on (low, high), one end of which may be infinite."""
+    """Mean and variance (n,) of the standard normal distribution on (low, high), one end of which
+    may be infinite."""
     flip = low + high < 0
-    near, far = np.where(flip, -high, low), np.where(flip, -low, high)  # the tail is above: near + far ≥ 0
+    near, far = (
+        np.where(flip, -high, low),
+        np.where(flip, -low, high),
+    )  # the tail is above: near + far ≥ 0
     flat = (far - near) * np.maximum(far, 1.0) < _FLAT
     wide = ~flat & (near <= _FAR) & (far - near >= _NARROW)
     mean, variance = np.empty_like(near), np.empty_like(near)
@@ -233,7 +266,9 @@ def truncated_moments(low: Array, high: Array) -> tuple[Array, Array]:
 
 def _by_formula(low: Array, high: Array) -> tuple[Array, Array]:
     end = np.where(np.isposinf(high), 0.0, high)
-    density_low, density_high = (np.exp(-0.5 * bound**2) / np.sqrt(2.0 * np.pi) for bound in (low, high))
+    density_low, density_high = (
+        np.exp(-0.5 * bound**2) / np.sqrt(2.0 * np.pi) for bound in (low, high)
+    )
     mass = ndtr(-low) - ndtr(-high)
     mean = (density_low - density_high) / mass
     return mean, 1.0 + (low * density_low - end * density_high) / mass - mean**2

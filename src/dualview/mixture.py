@@ -37,98 +37,117 @@ from dualview.units import GaussianPrior
 class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Bayesian mixture model that clusters users by their features and by their behavior.
 
-    In each cluster the features are Gaussian, and so is the latent behavior, which is seen only through observations. The
-    posterior is sampled by a Gibbs sampler or approximated by variational inference. Without X there is no feature view,
-    without a behavior no behavior view.
+    In each cluster the features are Gaussian, and so is the latent behavior, which is seen only
+    through observations. The posterior is sampled by a Gibbs sampler or approximated by variational
+    inference. Without X there is no feature view, without a behavior no behavior view.
 
     Parameters
     ----------
     n_clusters : int or None
-        None: inferred by a Dirichlet process. An int: fixed, though some clusters may stay empty. 1: all users in one cluster.
+        None: inferred by a Dirichlet process. An int: fixed, though some clusters may stay empty.
+        1: all users in one cluster.
     alpha : None, "paper", float, Gamma or InverseGamma
-        Concentration of the prior over partitions; larger values mean more clusters. None: learned, with the prior
-        α ~ Gamma(1/4, 1/4), which allows for one cluster as well as for many. "paper": learned, with the paper's prior
-        1/α ~ G(1, 1), under which every user alone is about as likely as all users in one cluster. A number: fixed.
-        ``Gamma(shape, rate)`` or ``InverseGamma(shape, scale)``: learned, with that prior. With one cluster there is no α.
+        Concentration of the prior over partitions; larger values mean more clusters. None: learned,
+        with the prior α ~ Gamma(1/4, 1/4), which allows for one cluster as well as for many.
+        "paper": learned, with the paper's prior 1/α ~ G(1, 1), under which every user alone is
+        about as likely as all users in one cluster. A number: fixed. ``Gamma(shape, rate)`` or
+        ``InverseGamma(shape, scale)``: learned, with that prior. With one cluster there is no α.
     partition : None or PitmanYor
-        Prior over partitions for an inferred number of clusters. None: a Dirichlet process. ``PitmanYor(discount)``: a process
-        with more small clusters, whose number grows faster with the number of users.
+        Prior over partitions for an inferred number of clusters. None: a Dirichlet process.
+        ``PitmanYor(discount)``: a process with more small clusters, whose number grows faster with
+        the number of users.
     n_warmup : int or None
-        None: chains run until they have converged (R̂ below 1.01 and an effective sample size of at least 400 for every
-        monitored quantity), and the warm-up is automatic: the first fifth to half of each chain. A number alone: chains of
-        fixed length, n_warmup + n_draws × thin iterations. A number with ``max_time`` or ``max_draws``: the warm-up is fixed,
-        and chains run until they have converged.
+        None: chains run until they have converged (R̂ below 1.01 and an effective sample size of at
+        least 400 for every monitored quantity), and the warm-up is automatic: the first fifth to
+        half of each chain. A number alone: chains of fixed length, n_warmup + n_draws × thin
+        iterations. A number with ``max_time`` or ``max_draws``: the warm-up is fixed, and chains
+        run until they have converged.
     n_draws, n_chains : int
-        Draws to keep from each chain, and number of chains. Chains that run until they have converged keep no more than
-        n_draws draws, however long they get; the draws are then spaced further apart.
+        Draws to keep from each chain, and number of chains. Chains that run until they have
+        converged keep no more than n_draws draws, however long they get; the draws are then spaced
+        further apart.
     max_time : float, optional
-        Seconds after which chains end even without convergence; the compilation at the first fit on a machine does not count.
-        The draws then depend on the machine's speed; ``posterior_.length`` says so. None: no limit.
+        Seconds after which chains end even without convergence; the compilation at the first fit on
+        a machine does not count. The draws then depend on the machine's speed;
+        ``posterior_.length`` says so. None: no limit.
     max_draws : int, optional
-        Draws of each chain, kept or not, after which chains end even without convergence. None: 100 × n_draws; with more than
-        500 users fewer, down to 2 × n_draws.
+        Draws of each chain, kept or not, after which chains end even without convergence. None: 100
+        × n_draws; with more than 500 users fewer, down to 2 × n_draws.
     thin : int
         Minimum number of iterations per draw.
     n_auxiliary : int
-        Auxiliary components for new clusters in the assignment sweep (Neal 2000, algorithm 8; Favaro and Teh 2013). Any
-        number gives the same posterior; with more, new clusters are opened more easily.
+        Auxiliary components for new clusters in the assignment sweep (Neal 2000, algorithm 8;
+        Favaro and Teh 2013). Any number gives the same posterior; with more, new clusters are
+        opened more easily.
     init : "kmeans", "one", "variational" or array (U,)
-        Where chains start: k-means with n_clusters clusters (10 if inferred), all users in one cluster, partitions drawn from
-        a variational approximation, or given labels.
+        Where chains start: k-means with n_clusters clusters (10 if inferred), all users in one
+        cluster, partitions drawn from a variational approximation, or given labels.
     engine : "gibbs" or "variational"
-        "gibbs": Markov chains that sample the posterior. "variational": a mean-field approximation, found by coordinate ascent
-        from n_chains starts, with n_draws independent draws from each; it takes seconds where chains take hours. Means are
-        good, intervals often too narrow; ``posterior_.verdict()`` says how far to trust it. It supports features of every
-        kind, ``SharedOutcome``, ``UserRegression`` with one noise for all users, ``BinaryOutcomes`` and ``PairwiseChoices``.
-        n_warmup, thin, max_draws and n_auxiliary have no effect.
+        "gibbs": Markov chains that sample the posterior. "variational": a mean-field approximation,
+        found by coordinate ascent from n_chains starts, with n_draws independent draws from each;
+        it takes seconds where chains take hours. Means are good, intervals often too narrow;
+        ``posterior_.verdict()`` says how far to trust it. It supports features of every kind,
+        ``SharedOutcome``, ``UserRegression`` with one noise for all users, ``BinaryOutcomes`` and
+        ``PairwiseChoices``. n_warmup, thin, max_draws and n_auxiliary have no effect.
     columns : dict, optional
-        Kinds of the columns of a table X, by name: "continuous", "rounded", "count", "ordinal", "nominal", "ignore", or
-        ``Censored(low, high)``. The kinds of other columns are detected (``describe_columns``). Missing cells, rounded and
-        censored numbers, counts and ratings are sampled with the rest; categories have probabilities in each cluster. All
-        columns of an array are continuous, with NaN for missing cells.
+        Kinds of the columns of a table X, by name: "continuous", "rounded", "count", "ordinal",
+        "nominal", "ignore", or ``Censored(low, high)``. The kinds of other columns are detected
+        (``describe_columns``). Missing cells, rounded and censored numbers, counts and ratings are
+        sampled with the rest; categories have probabilities in each cluster. All columns of an
+        array are continuous, with NaN for missing cells.
     feature_prior, behavior_prior : GaussianPrior, optional
-        The constants (m, Σ) of a view in the data's units; estimated from the data by default. feature_prior="shrunk" or
-        "diagonal", for many features and few users: Σ is the sample covariance shrunk toward its diagonal (Ledoit and Wolf
-        2004), or the diagonal alone. behavior_prior="likelihood": the maximum likelihood estimates with one cluster; better
-        than the default if users have few observations. It is the default for behaviors of single users with effects outside
-        the mixture (``common``, ``groups``).
+        The constants (m, Σ) of a view in the data's units; estimated from the data by default.
+        feature_prior="shrunk" or "diagonal", for many features and few users: Σ is the sample
+        covariance shrunk toward its diagonal (Ledoit and Wolf 2004), or the diagonal alone.
+        behavior_prior="likelihood": the maximum likelihood estimates with one cluster; better than
+        the default if users have few observations. It is the default for behaviors of single users
+        with effects outside the mixture (``common``, ``groups``).
     spread_prior : "flat" or "paper"
-        Prior of the spread of latent behavior inside clusters, W_0 ~ W(ω, Σ/ω). "flat": ω = q + 1, a density that is flat
-        near 0. "paper": ω = q, whose density is unbounded at 0; if observations say little about the spread, clusters are then
-        too narrow and intervals have less than their nominal coverage.
+        Prior of the spread of latent behavior inside clusters, W_0 ~ W(ω, Σ/ω). "flat": ω = q + 1,
+        a density that is flat near 0. "paper": ω = q, whose density is unbounded at 0; if
+        observations say little about the spread, clusters are then too narrow and intervals have
+        less than their nominal coverage.
     link : None or "linear"
-        None: given the cluster, features say nothing more about behavior. "linear": latent behavior also depends on the
-        features, with slopes that all clusters share: ``posterior_["slopes"]``, in your units.
+        None: given the cluster, features say nothing more about behavior. "linear": latent behavior
+        also depends on the features, with slopes that all clusters share: ``posterior_["slopes"]``,
+        in your units.
     agreement : None, "learnt", float, Beta or dict of these
-        None: users act as they look, in both views they are in the same cluster. "learnt": each user has a cluster by its
-        features and one by its behavior; with probability ρ they are the same, and ρ is learnt, with a uniform prior. A
-        number: ρ is known. ``Beta(a, b)``: its prior. ``posterior_["agreement"]`` is ρ, ``posterior_["agrees"]`` who agrees,
-        ``posterior_["z_behavior"]`` the clusters by behavior; ``z`` and ``labels_`` are then those by features. If features
-        come as several tables, each has a cluster and a ρ of its own, a dict says which (a table it does not name agrees),
-        ``posterior_["z_tables"]`` are the clusters by table, and ``z`` and ``labels_`` those by behavior.
+        None: users act as they look, in both views they are in the same cluster. "learnt": each
+        user has a cluster by its features and one by its behavior; with probability ρ they are the
+        same, and ρ is learnt, with a uniform prior. A number: ρ is known. ``Beta(a, b)``: its
+        prior. ``posterior_["agreement"]`` is ρ, ``posterior_["agrees"]`` who agrees,
+        ``posterior_["z_behavior"]`` the clusters by behavior; ``z`` and ``labels_`` are then those
+        by features. If features come as several tables, each has a cluster and a ρ of its own, a
+        dict says which (a table it does not name agrees), ``posterior_["z_tables"]`` are the
+        clusters by table, and ``z`` and ``labels_`` those by behavior.
     pooling : None or "cluster"
-        None: each user has an individual latent behavior, spread around that of the cluster. "cluster": all users of a cluster
-        share one (complete pooling inside clusters), which suits few observations per user. Only the behavior view changes.
+        None: each user has an individual latent behavior, spread around that of the cluster.
+        "cluster": all users of a cluster share one (complete pooling inside clusters), which suits
+        few observations per user. Only the behavior view changes.
     keep : "draws" or "summary"
-        "draws": keep every draw whole. "summary", for very many users: keep the scalars of every draw, running moments of the
-        latent behavior, and about ``n_whole`` evenly spaced whole draws, which partition estimates and predictions then use.
+        "draws": keep every draw whole. "summary", for very many users: keep the scalars of every
+        draw, running moments of the latent behavior, and about ``n_whole`` evenly spaced whole
+        draws, which partition estimates and predictions then use.
     n_whole : int
         Whole draws of each chain in a summary.
     checkpoint : path, optional
-        Folder for saving draws and states. Fitting again with the same data, settings and folder continues from the saved
-        state and gives the same draws, bit for bit. max_time and max_draws may change; n_draws may grow if lengths are fixed.
+        Folder for saving draws and states. Fitting again with the same data, settings and folder
+        continues from the saved state and gives the same draws, bit for bit. max_time and max_draws
+        may change; n_draws may grow if lengths are fixed.
     checkpoint_interval : float
         Seconds between two saves.
     n_jobs : int, optional
-        Chains to run in parallel, as in joblib: in threads, or as set by ``joblib.parallel_config`` (processes, Dask). None:
-        as many as there are cores, but one with more than 100,000 users; a joblib context or a parallel search around the fit
-        takes precedence. The draws do not depend on it.
+        Chains to run in parallel, as in joblib: in threads, or as set by ``joblib.parallel_config``
+        (processes, Dask). None: as many as there are cores, but one with more than 100,000 users; a
+        joblib context or a parallel search around the fit takes precedence. The draws do not depend
+        on it.
     random_state : int, Generator, RandomState or None
         Seed; the same int gives the same draws.
     progress : bool or callable
-        True: show a line on the terminal or in the notebook, with the largest R̂ and the smallest effective sample size so
-        far, clusters, seconds and an estimate of the time left. A callable gets (chain, iterations done, clusters now) every
-        few iterations; from other processes every two seconds.
+        True: show a line on the terminal or in the notebook, with the largest R̂ and the smallest
+        effective sample size so far, clusters, seconds and an estimate of the time left. A callable
+        gets (chain, iterations done, clusters now) every few iterations; from other processes every
+        two seconds.
 
     Attributes
     ----------
@@ -139,7 +158,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     n_clusters_ : int
         Number of clusters in ``labels_``.
     latent_ : array (U,) or (U, q)
-        Posterior median of each user's latent behavior. (The mean need not exist for users without observations.)
+        Posterior median of each user's latent behavior. (The mean need not exist for users without
+        observations.)
     posterior_ : Posterior
         All draws by name.
 
@@ -216,14 +236,17 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         Parameters
         ----------
         X : array or table (U, D), dict of these, or Shards, optional
-            Features of the users, as a NumPy array or a pandas, polars or Arrow table; missing cells are NaN, None or NA.
-            Several tables of the same users, ``{"profile": X1, "activity": X2}``, are independent given the cluster; their
-            columns are called profile.age and so on. Predictions take them in the same way. The index of a pandas table holds
-            the users' ids, unless it is 0, 1, 2, …, as pandas makes it; users of y are matched with them. ``Shards`` hold
-            features and threads that need not fit into memory, for ``engine="variational"``.
+            Features of the users, as a NumPy array or a pandas, polars or Arrow table; missing
+            cells are NaN, None or NA. Several tables of the same users, ``{"profile": X1,
+            "activity": X2}``, are independent given the cluster; their columns are called
+            profile.age and so on. Predictions take them in the same way. The index of a pandas
+            table holds the users' ids, unless it is 0, 1, 2, …, as pandas makes it; users of y are
+            matched with them. ``Shards`` hold features and threads that need not fit into memory,
+            for ``engine="variational"``.
         y : behavior, optional
-            What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes``, ``OrdinalOutcomes``,
-            ``PairwiseChoices`` or ``Rankings``. Several of them at once as a list, or as a dictionary by name.
+            What the users did: ``SharedOutcome``, ``UserRegression``, ``BinaryOutcomes``,
+            ``OrdinalOutcomes``, ``PairwiseChoices`` or ``Rankings``. Several of them at once as a
+            list, or as a dictionary by name.
         """
         check_parameters(self)
         if isinstance(X, Shards):
@@ -243,23 +266,26 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     def partial_fit(self, X: Any = None, y: Any = None) -> Self:
         """Add users and observations to a fit by ``engine="variational"``; the first call is a fit.
 
-        Afterwards the estimator is that of all data so far, new users behind those it knew. The approximation of the earlier
-        data is where the ascent starts, which takes one start and far fewer steps than a fit. Everything else is as in ``fit``
-        on all data: priors that come from the data are estimated again, and the bound is that of all data. Columns of a table
-        keep the kinds, levels and scales that the first fit found.
+        Afterwards the estimator is that of all data so far, new users behind those it knew. The
+        approximation of the earlier data is where the ascent starts, which takes one start and far
+        fewer steps than a fit. Everything else is as in ``fit`` on all data: priors that come from
+        the data are estimated again, and the bound is that of all data. Columns of a table keep the
+        kinds, levels and scales that the first fit found.
 
-        A ConvergenceWarning says when a fit from scratch is due: more than half of the users have entered since the last one,
-        or more than a tenth of the users are in clusters made up mostly of such users.
+        A ConvergenceWarning says when a fit from scratch is due: more than half of the users have
+        entered since the last one, or more than a tenth of the users are in clusters made up mostly
+        of such users.
 
         Parameters
         ----------
         X : array or table (J, D), optional
-            Features of users who are new to the fit. If users of the fit have ids (the index of a DataFrame), new ones need
-            some too. Features of known users cannot change.
+            Features of users who are new to the fit. If users of the fit have ids (the index of a
+            DataFrame), new ones need some too. Features of known users cannot change.
         y : behavior, optional
-            New observations, with outcomes, of known users, of new ones, or of both. Users are matched by ids if both the fit
-            and the behavior have some. Otherwise they are in the order of the fit, followed by the new users in the order of
-            X; with X, a behavior of the new users alone is enough. Without features, users beyond those of the fit are new.
+            New observations, with outcomes, of known users, of new ones, or of both. Users are
+            matched by ids if both the fit and the behavior have some. Otherwise they are in the
+            order of the fit, followed by the new users in the order of X; with X, a behavior of the
+            new users alone is enough. Without features, users beyond those of the fit are new.
 
         Examples
         --------
@@ -277,24 +303,32 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         check_parameters(self)
         if self._stream is None:
             raise InputError(
-                'partial_fit continues a fit by engine="variational" of this estimator; this one was fitted by another engine, '
+                'partial_fit continues a fit by engine="variational" of this estimator; this one '
+                "was fitted by another engine, "
                 "or its posterior was loaded from a file. Call fit with all data first."
             )
         if self.checkpoint is not None:
-            raise InputError("partial_fit keeps no checkpoint: call set_params(checkpoint=None) first.")
+            raise InputError(
+                "partial_fit keeps no checkpoint: call set_params(checkpoint=None) first."
+            )
         data, news = appended(self, self._stream.data, X, y)
         check_use(self, data)
         with data.named_in_errors():
-            post, stream = continued(self, modelled(self, data), self._stream, news, seed_sequence(self.random_state))
+            post, stream = continued(
+                self, modelled(self, data), self._stream, news, seed_sequence(self.random_state)
+            )
         self._take(post.with_data(data.features, data.behavior, data.cells), data.behavior, stream)
         warn_of_fit(self)
         return self
 
     @classmethod
     def from_posterior(cls, posterior: Posterior) -> Self:
-        """An estimator that predicts from a posterior, for example one that ``dualview.load`` read."""
+        """An estimator that predicts from a posterior, for example one that ``dualview.load``
+        read."""
         if not isinstance(posterior, Posterior):
-            raise InputTypeError(f"from_posterior takes a Posterior, such as dv.load(path); got {posterior!r:.80}.")
+            raise InputTypeError(
+                f"from_posterior takes a Posterior, such as dv.load(path); got {posterior!r:.80}."
+            )
         model = cls(**parameters_of(posterior))
         if posterior.has_features:
             names, named = columns_of(posterior)
@@ -304,8 +338,11 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         model._take(posterior, posterior.behavior)
         return model
 
-    def _take(self, posterior: Posterior, behavior: Behavior | None, stream: Stream | None = None) -> None:
-        """Set everything that follows from a posterior. stream: what partial_fit continues from, where it can."""
+    def _take(
+        self, posterior: Posterior, behavior: Behavior | None, stream: Stream | None = None
+    ) -> None:
+        """Set everything that follows from a posterior. stream: what partial_fit continues from,
+        where it can."""
         self.posterior_ = posterior
         self._stream = stream
         self._placement = Placement(posterior)
@@ -318,19 +355,24 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         else:
             self.latent_ = posterior.latent_median
 
-    def check(self, behavior: Behavior | None = None, *, refit: bool = True, seed: int = 0) -> Checks:
-        """Does the model fit its data? Checks of outcomes, features, clusters, link, views and priors, each with a verdict.
+    def check(
+        self, behavior: Behavior | None = None, *, refit: bool = True, seed: int = 0
+    ) -> Checks:
+        """Does the model fit its data? Checks of outcomes, features, clusters, link, views and
+        priors, each with a verdict.
 
-        Diagnostics say whether chains agree; these checks compare the model with its data. Each check has a p-value, or another
-        statistic, and the verdict "fine", "look here" (p below 0.01) or "the model is wrong here" (p below 0.001), with advice.
-        Outcomes of several behaviors are checked one behavior at a time; their priors are not.
+        Diagnostics say whether chains agree; these checks compare the model with its data. Each
+        check has a p-value, or another statistic, and the verdict "fine", "look here" (p below
+        0.01) or "the model is wrong here" (p below 0.001), with advice. Outcomes of several
+        behaviors are checked one behavior at a time; their priors are not.
 
         Parameters
         ----------
         behavior : behavior, optional
             The observations of the fit, for a model that was loaded from a file.
         refit : bool
-            Fit the features alone and the behavior alone, with short chains, to see whether the views agree.
+            Fit the features alone and the behavior alone, with short chains, to see whether the
+            views agree.
         seed : int
             Seed of replicates and of these fits.
 
@@ -343,7 +385,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         >>> checks = model.check(refit=False)
         >>> checks["outcomes"].verdict
         'fine'
-        """
+        """  # noqa: E501
         check_is_fitted(self, "posterior_")
         whole_number(seed, "seed", 0)
         post = self.posterior_

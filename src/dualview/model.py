@@ -1,4 +1,5 @@
-"""Views + behavior + partition prior = a model: its state, its log joint density, a draw from its prior.
+"""Views + behavior + partition prior = a model: its state, its log joint density, a draw from its
+prior.
 
 Everything here is in working units. features (U, D) observed, latent (U, q), z (U,).
 """
@@ -17,16 +18,26 @@ from dualview.columns.layout import Layout
 from dualview.numerics.hyperprior import SPREADS
 from dualview.partitions.agreement import Agreement, AgreementPrior, count_customers, draw_labels
 from dualview.partitions.priors import PartitionPrior
-from dualview.views import BlockedView, GaussianState, GaussianView, Intervals, SharedVectorView, View, ViewState
+from dualview.views import (
+    BlockedView,
+    GaussianState,
+    GaussianView,
+    Intervals,
+    SharedVectorView,
+    View,
+    ViewState,
+)
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the sampler learns. alpha is 1 where there is none; latent is None without a behavior.
+    """Everything the sampler learns. alpha is 1 where there is none; latent is None without a
+    behavior.
 
-    z (U,): the users' clusters; with agreement, where users need not act as they look, those of the first table of features.
+    z (U,): the users' clusters; with agreement, where users need not act as they look, those of the
+    first table of features.
     """
 
     z: NDArray[np.int64]
@@ -43,7 +54,8 @@ class State:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Users per component (K,); those who do not agree count in the component of each label that was drawn apart."""
+        """Users per component (K,); those who do not agree count in the component of each label
+        that was drawn apart."""
         return count_customers(self.z, self.agreement, self.n_components)
 
     @property
@@ -53,11 +65,17 @@ class State:
 
     @property
     def roles(self) -> NDArray[np.int64]:
-        """The labels that draws keep as z: those of behavior where several tables have labels of their own."""
-        return self.z if self.agreement is None or len(self.agreement.looks) == 1 else self.agreement.acts
+        """The labels that draws keep as z: those of behavior where several tables have labels of
+        their own."""
+        return (
+            self.z
+            if self.agreement is None or len(self.agreement.looks) == 1
+            else self.agreement.acts
+        )
 
     def labels(self, view: str) -> NDArray[np.int64]:
-        """The labels of a view, by its name, (U,); of observed ones (T, U) where several tables have labels of their own."""
+        """The labels of a view, by its name, (U,); of observed ones (T, U) where several tables
+        have labels of their own."""
         if self.agreement is None or len(self.agreement.looks) == 1:
             return self.acts if view == "behavior" else self.z
         return self.acts if view == "behavior" else self.agreement.looks
@@ -73,12 +91,14 @@ class Observed:
 
 @dataclass(frozen=True)
 class Model:
-    """A feature view, a behavior view, or both, and a prior over partitions. pooled: users of a cluster behave alike.
+    """A feature view, a behavior view, or both, and a prior over partitions. pooled: users of a
+    cluster behave alike.
 
-    spread_prior: a name in ``SPREADS``. intervals: which cells of the features are not exact; features are then complete
-    vectors to start from. others: further observed views, by name. agreement: the prior of the share of users who act as they
-    look, or one for each table; None where all do. layout: which features belong to which table, where there are several; they
-    are then independent given the cluster.
+    spread_prior: a name in ``SPREADS``. intervals: which cells of the features are not exact;
+    features are then complete vectors to start from. others: further observed views, by name.
+    agreement: the prior of the share of users who act as they look, or one for each table; None
+    where all do. layout: which features belong to which table, where there are several; they are
+    then independent given the cluster.
     """
 
     partition: PartitionPrior
@@ -102,7 +122,8 @@ class Model:
 
     @cached_property
     def agreements(self) -> tuple[AgreementPrior, ...]:
-        """The prior of the share of users who act as they look, for every table of features; none where all do."""
+        """The prior of the share of users who act as they look, for every table of features; none
+        where all do."""
         if self.agreement is None or isinstance(self.agreement, tuple):
             return self.agreement or ()
         return (self.agreement,) * (1 if self.layout is None else len(self.layout.names))
@@ -110,7 +131,11 @@ class Model:
     @cached_property
     def observed(self) -> dict[str, Observed]:
         """The observed views by name: features first."""
-        own = {} if self.features is None else {"features": Observed(self.feature_view, self.features)}
+        own = (
+            {}
+            if self.features is None
+            else {"features": Observed(self.feature_view, self.features)}
+        )
         return own | dict(self.others)
 
     @property
@@ -139,7 +164,10 @@ class Model:
     @cached_property
     def rows(self) -> dict[str, Array]:
         """Each observed view's vectors with a row per dimension, (D, U)."""
-        return {name: np.ascontiguousarray(observed.vectors.T) for name, observed in self.observed.items()}
+        return {
+            name: np.ascontiguousarray(observed.vectors.T)
+            for name, observed in self.observed.items()
+        }
 
     def vectors(self, state: State) -> dict[str, Array]:
         """Each view's vector per user: the observed ones, the latent vectors as they stand."""
@@ -158,13 +186,15 @@ class Model:
 
     @property
     def followed_cells(self) -> bool:
-        """Whether latent vectors follow features of which some cells are not exact: cells are then drawn apart."""
+        """Whether latent vectors follow features of which some cells are not exact: cells are then
+        drawn apart."""
         if self.intervals is None or self.likelihood is None:
             return False
         return self.likelihood.follows_features and self.intervals.n_cells > 0
 
     def held(self, state: State) -> "Model":
-        """The model of the table as it stands, with all cells exact, where latent vectors follow them; else this one."""
+        """The model of the table as it stands, with all cells exact, where latent vectors follow
+        them; else this one."""
         if not self.followed_cells:
             return self
         assert self.features is not None
@@ -175,11 +205,14 @@ class Model:
         assert isinstance(view, GaussianView)
         features = view.completed(own, self.features)
         likelihood = self.likelihood.with_features(self.design(features, self.others))
-        return replace(self, features=features, intervals=self.intervals.held(features), likelihood=likelihood)
+        return replace(
+            self, features=features, intervals=self.intervals.held(features), likelihood=likelihood
+        )
 
     @staticmethod
     def design(features: Array | None, others: Mapping[str, Observed]) -> Array:
-        """What a link lets latent vectors follow, (U, …): the features, then other observed views."""
+        """What a link lets latent vectors follow, (U, …): the features, then other observed
+        views."""
         parts = [] if features is None else [features]
         return np.hstack(parts + [seen.view.design(seen.vectors) for seen in others.values()])
 
@@ -187,9 +220,19 @@ class Model:
         """The model of some users without their behavior."""
         features = None if self.features is None else self.features[users]
         intervals = None if self.intervals is None else self.intervals.take(users)
-        others = {name: replace(seen, vectors=seen.vectors[users]) for name, seen in self.others.items()}
+        others = {
+            name: replace(seen, vectors=seen.vectors[users]) for name, seen in self.others.items()
+        }
         n_users = len(range(self.n_users)[users])
-        return Model(self.partition, features, None, n_users, others=others, intervals=intervals, layout=self.layout)
+        return Model(
+            self.partition,
+            features,
+            None,
+            n_users,
+            others=others,
+            intervals=intervals,
+            layout=self.layout,
+        )
 
     def log_joint(self, state: State) -> float:
         """ln p(data, state) up to a constant that depends on nothing learned."""
@@ -201,7 +244,10 @@ class Model:
             total += self.views[name].log_joint(state.views[name], x, state.labels(name))
         if state.agreement is not None:
             total += state.agreement.log_density()
-            total += sum(own.log_density(share) for own, share in zip(self.agreements, state.agreement.shares, strict=True))
+            total += sum(
+                own.log_density(share)
+                for own, share in zip(self.agreements, state.agreement.shares, strict=True)
+            )
         if self.likelihood is not None and state.latent is not None:
             total += self.likelihood.log_density(state.latent, state.params)
         return total
@@ -235,17 +281,27 @@ class Model:
         features, intervals = drawn.get("features"), self.intervals
         if features is not None and intervals is not None:
             intervals = intervals.observe(features)
-        others = {name: Observed(*seen.view.observed(drawn[name], seen.vectors)) for name, seen in self.others.items()}
+        others = {
+            name: Observed(*seen.view.observed(drawn[name], seen.vectors))
+            for name, seen in self.others.items()
+        }
         if likelihood is not None and likelihood.follows_features:
             likelihood = likelihood.with_features(self.design(features, others))
         if likelihood is not None and state.latent is not None:
             likelihood = likelihood.simulate(rng, state.latent, state.params)
-        return replace(self, features=features, intervals=intervals, likelihood=likelihood, others=others)
+        return replace(
+            self, features=features, intervals=intervals, likelihood=likelihood, others=others
+        )
 
     def restarted(self, state: State) -> State:
-        """The state with the cells that are not exact at their values in ``features``: those that ``simulate`` has drawn."""
+        """The state with the cells that are not exact at their values in ``features``: those that
+        ``simulate`` has drawn."""
         if self.features is None or self.intervals is None:
             return state
         view = state.views["features"]
-        parts = view.component_parts | view.base_parts | {"cells": self.intervals.values(self.features)}
-        return replace(state, views={**state.views, "features": self.views["features"].restored(parts)})
+        parts = (
+            view.component_parts | view.base_parts | {"cells": self.intervals.values(self.features)}
+        )
+        return replace(
+            state, views={**state.views, "features": self.views["features"].restored(parts)}
+        )

@@ -26,7 +26,8 @@ Unknown = Literal["error", "missing"]
 
 
 class Placement:
-    """Keeps the candidates of a posterior beside the estimator, whose attributes a prediction may not change."""
+    """Keeps the candidates of a posterior beside the estimator, whose attributes a prediction may
+    not change."""
 
     def __init__(self, posterior: Posterior) -> None:
         self.posterior = posterior
@@ -39,9 +40,9 @@ class Placement:
 class Predictions:
     """The predictions of an estimator with posterior_, behavior_ and n_clusters_.
 
-    Missing cells of new users are integrated out. If the fit was to a table, new users are read by its codebook, with columns
-    matched by name. ``unknown`` sets how levels that the fit has not seen are handled: "error" raises an error, "missing"
-    treats them as missing cells.
+    Missing cells of new users are integrated out. If the fit was to a table, new users are read by
+    its codebook, with columns matched by name. ``unknown`` sets how levels that the fit has not
+    seen are handled: "error" raises an error, "missing" treats them as missing cells.
     """
 
     if TYPE_CHECKING:
@@ -58,52 +59,62 @@ class Predictions:
         X : array or table (J, D)
             Features of new users; cells may be missing (NaN, None).
         unknown : "error" or "missing"
-            How to handle a level of a category that the fit has not seen: raise an error, or treat it as a missing cell.
+            How to handle a level of a category that the fit has not seen: raise an error, or treat
+            it as a missing cell.
         """
         probabilities = self.predict_proba(X, unknown=unknown)
         chosen = np.argmax(probabilities, axis=1)
         return np.where(chosen < self.n_clusters_, chosen, -1)
 
     def predict_proba(self, X: Any, *, unknown: Unknown = "error") -> Array:
-        """Probability that each new user belongs to each cluster of ``labels_``, given the features, (J, K).
+        """Probability that each new user belongs to each cluster of ``labels_``, given the
+        features, (J, K).
 
-        If the number of clusters is inferred, there is one more column: a new cluster without users of the fit. X and unknown
-        are as in :meth:`predict`.
+        If the number of clusters is inferred, there is one more column: a new cluster without users
+        of the fit. X and unknown are as in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
         if not self.posterior_.has_features:
-            raise InputError("This model was fitted without features, so it cannot place users by them: call fit(X, behavior).")
+            raise InputError(
+                "This model was fitted without features, so it cannot place users by them: call "
+                "fit(X, behavior)."
+            )
         return self._new_users(X, None, unknown).probabilities()
 
     def score_samples(self, X: Any, *, unknown: Unknown = "error") -> Array:
-        """Log density of each new user's features under the posterior predictive distribution, in the units of X, (J,).
+        """Log density of each new user's features under the posterior predictive distribution, in
+        the units of X, (J,).
 
-        The density is the mean of the mixture's density over all draws, including a new cluster if the number is inferred.
-        Cells known up to an interval (rounded numbers, counts, ratings) and categories count with their probability, missing
-        cells not at all. If the features of the fit span fewer dimensions than they have columns, it is the density inside
-        that subspace. X and unknown are as in :meth:`predict`.
+        The density is the mean of the mixture's density over all draws, including a new cluster if
+        the number is inferred. Cells known up to an interval (rounded numbers, counts, ratings) and
+        categories count with their probability, missing cells not at all. If the features of the
+        fit span fewer dimensions than they have columns, it is the density inside that subspace. X
+        and unknown are as in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
         units = self.posterior_.units
         if not self.posterior_.has_features:
             raise InputError(
-                "This model was fitted without features, so they have no density: call fit(X, behavior). To score outcomes, "
+                "This model was fitted without features, so they have no density: call fit(X, "
+                "behavior). To score outcomes, "
                 "call score(None, behavior)."
             )
         volume = units["features"].log_volume if "features" in units else 0.0
         return self._new_users(X, None, unknown).log_density() - volume
 
     def score(self, X: Any = None, y: Any = None, *, unknown: Unknown = "error") -> float:
-        """Mean log predictive density: of outcomes if y is a behavior, else of the users' features. Higher is better.
+        """Mean log predictive density: of outcomes if y is a behavior, else of the users' features.
+        Higher is better.
 
         Parameters
         ----------
         X : array or DataFrame (J, D), optional
-            Features of new users, whose :meth:`score_samples` are averaged. Ignored if y is a behavior: its users are those of
-            the fit, whose features are already known.
+            Features of new users, whose :meth:`score_samples` are averaged. Ignored if y is a
+            behavior: its users are those of the fit, whose features are already known.
         y : behavior of the kind that was fitted, with outcomes, optional
-            New observations of the users of the fit; the log densities of ``predict_outcome`` are averaged, with several
-            behaviors those of all observations alike. Any other y is ignored, as in scikit-learn's mixtures.
+            New observations of the users of the fit; the log densities of ``predict_outcome`` are
+            averaged, with several behaviors those of all observations alike. Any other y is
+            ignored, as in scikit-learn's mixtures.
         unknown : "error" or "missing"
             As in :meth:`predict`.
         """
@@ -111,31 +122,46 @@ class Predictions:
         if isinstance(y, Behavior) or is_several(y):
             return float(np.concatenate(self._log_densities(y)).mean())
         if X is None:
-            raise InputError("score needs features X of new users, or a behavior with outcomes as y; got neither.")
+            raise InputError(
+                "score needs features X of new users, or a behavior with outcomes as y; got "
+                "neither."
+            )
         return float(self.score_samples(X, unknown=unknown).mean())
 
     def _log_densities(self, y: Any) -> list[Array]:
         """Of outcomes that were not in the fit; with several behaviors those of each."""
         behavior = self._fitted_behavior()
         if is_several(y) and not isinstance(behavior, SeveralBehaviors):
-            raise InputError(f"This model was fitted to one behavior, a {type(behavior).__name__}: give one as y, not several.")
-        given = list(behavior.new(y).parts.values()) if isinstance(behavior, SeveralBehaviors) else [y]
+            raise InputError(
+                f"This model was fitted to one behavior, a {type(behavior).__name__}: give one "
+                "as y, not several."
+            )
+        given = (
+            list(behavior.new(y).parts.values()) if isinstance(behavior, SeveralBehaviors) else [y]
+        )
         if any(part.outcome is None for part in given):
-            raise InputError("score compares predictions with outcomes, and this behavior has none: give it some.")
+            raise InputError(
+                "score compares predictions with outcomes, and this behavior has none: give "
+                "it some."
+            )
         law = self.predict_outcome(y)
         laws = list(law.values()) if isinstance(behavior, SeveralBehaviors) else [law]
         return [own.log_density(part.outcome) for own, part in zip(laws, given, strict=True)]
 
-    def predict_latent(self, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error") -> Any:
-        """Predictive distribution of the latent behavior of users new to the fit; by name where there are several behaviors.
+    def predict_latent(
+        self, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error"
+    ) -> Any:
+        """Predictive distribution of the latent behavior of users new to the fit; by name where
+        there are several behaviors.
 
         Parameters
         ----------
         X_new : array or DataFrame (J, D)
             Features of the new users. None if the fit had no features.
         behavior_new : behavior of the kind that was fitted, optional
-            What the new users did so far. Its users are those of the fit, then the new ones; with X_new, or for fewer new users
-            than the fit has, the new ones alone are enough. An outcome may involve users of the fit, but only one new user.
+            What the new users did so far. Its users are those of the fit, then the new ones; with
+            X_new, or for fewer new users than the fit has, the new ones alone are enough. An
+            outcome may involve users of the fit, but only one new user.
         unknown : "error" or "missing"
             As in :meth:`predict`.
         """
@@ -148,15 +174,18 @@ class Predictions:
             return dict.fromkeys(behavior.parts, latent)
         return {name: latent.block(block.own) for name, block in behavior.blocks.items()}
 
-    def predict_outcome(self, new: Any, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error") -> Any:
+    def predict_outcome(
+        self, new: Any, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error"
+    ) -> Any:
         """Predictive distribution of new outcomes; by name where there are several behaviors.
 
         Parameters
         ----------
         new : behavior of the kind that was fitted, without outcome
-            The observations to predict; for threads a participation matrix (T, U) is enough. With X_new its users are those of
-            the fit, then the J new ones. With several behaviors a list of all, or a dictionary of some by name; the result
-            is then a dictionary with a distribution for each.
+            The observations to predict; for threads a participation matrix (T, U) is enough. With
+            X_new its users are those of the fit, then the J new ones. With several behaviors a list
+            of all, or a dictionary of some by name; the result is then a dictionary with a
+            distribution for each.
         X_new : array or DataFrame (J, D), optional
             Features of J users unknown to the fit.
         behavior_new : behavior of the kind that was fitted, optional
@@ -167,7 +196,11 @@ class Predictions:
         check_is_fitted(self, "posterior_")
         behavior = self._fitted_behavior()
         known = self._known()
-        users = None if X_new is None and behavior_new is None else self._new_users(X_new, behavior_new, unknown)
+        users = (
+            None
+            if X_new is None and behavior_new is None
+            else self._new_users(X_new, behavior_new, unknown)
+        )
         new = among_new_users(behavior, new, new_ids(self.posterior_, X_new))
 
         def predicted(forecast: Forecast) -> Mixture:
@@ -177,29 +210,39 @@ class Predictions:
 
         n_new = 0 if users is None else len(users)
         if isinstance(behavior, SeveralBehaviors):
-            return {name: predicted(own) for name, own in behavior.forecasts(new, *known, n_new).items()}
+            return {
+                name: predicted(own) for name, own in behavior.forecasts(new, *known, n_new).items()
+            }
         return predicted(behavior.forecast(new, *known, n_new))
 
     def _fitted_behavior(self) -> Behavior:
         if self.behavior_ is None:
-            raise InputError("This model was fitted without a behavior, so it predicts no outcomes: call fit(X, behavior).")
+            raise InputError(
+                "This model was fitted without a behavior, so it predicts no outcomes: call "
+                "fit(X, behavior)."
+            )
         return self.behavior_
 
     def _known(self) -> tuple[Array, dict[str, Array]]:
         """Draws of the latent behavior of the fit's users, and of what predictions need besides."""
         post = self.posterior_
-        return post.flat("latent"), {name: post.flat(name) for name in self._fitted_behavior().param_names}
+        return post.flat("latent"), {
+            name: post.flat(name) for name in self._fitted_behavior().param_names
+        }
 
-    def impute(self, X: Any = None, *, n_draws: int = 1000, unknown: Unknown = "error", seed: int = 0) -> Imputation:
+    def impute(
+        self, X: Any = None, *, n_draws: int = 1000, unknown: Unknown = "error", seed: int = 0
+    ) -> Imputation:
         """Fill in missing and censored cells: medians or most probable levels, intervals and draws.
 
         Parameters
         ----------
         X : table or array, optional
-            New users, one row each, with cells to fill in. None, or the table of the fit: its own users, from the
-            posterior's draws.
+            New users, one row each, with cells to fill in. None, or the table of the fit: its own
+            users, from the posterior's draws.
         n_draws : int
-            Draws of each new user's cells. For users of the fit there are as many as the posterior has.
+            Draws of each new user's cells. For users of the fit there are as many as the posterior
+            has.
         unknown : "error" or "missing"
             As in :meth:`predict`.
         seed : int
@@ -208,8 +251,8 @@ class Predictions:
         Returns
         -------
         Imputation
-            ``frame`` is the completed table, ``cells`` has one row for each cell that was filled in, ``draws(user, column)``
-            has the draws of one cell.
+            ``frame`` is the completed table, ``cells`` has one row for each cell that was filled
+            in, ``draws(user, column)`` has the draws of one cell.
 
         Examples
         --------
@@ -225,13 +268,16 @@ class Predictions:
         [[3, 'rent']]
         >>> bool(abs(filled.frame.loc[3, "rent"] - 0.3 * users.loc[3, "income"]) < 50.0)
         True
-        """
+        """  # noqa: E501
         check_is_fitted(self, "posterior_")
         whole_number(n_draws, "n_draws", 1)
         whole_number(seed, "seed", 0)
         post, rng = self.posterior_, np.random.default_rng(seed)
         if not post.has_features:
-            raise InputError("This model was fitted without features, so it has no cells to fill in: call fit(X, behavior).")
+            raise InputError(
+                "This model was fitted without features, so it has no cells to fill in: call "
+                "fit(X, behavior)."
+            )
         if X is None:
             return imputed_of_fit(rng, post)
         features = new_features(self, post, X, unknown)
@@ -245,23 +291,37 @@ class Predictions:
         x = None
         if post.has_features:
             if X is None:
-                raise InputError("This model was fitted with features: give those of the new users too.")
+                raise InputError(
+                    "This model was fitted with features: give those of the new users too."
+                )
             features = new_features(self, post, X, unknown)
             x, n_users = features.seen, len(features)
-            behavior = behavior if fitted is None else among_new_users(fitted, behavior, features.ids)
+            behavior = (
+                behavior if fitted is None else among_new_users(fitted, behavior, features.ids)
+            )
         elif X is not None:
             raise InputError("This model was fitted without features: X_new must be None.")
         elif behavior is None:
-            raise InputError("Without features, a new user is known only by its behavior: give behavior_new.")
+            raise InputError(
+                "Without features, a new user is known only by its behavior: give behavior_new."
+            )
         else:
             n_users = self._n_new(behavior)
         if n_users == 0:
-            raise InputError(f"behavior_new has the {post.n_users} users of the fit and no new one: add the new users.")
-        evidence = None if behavior is None else self._fitted_behavior().evidence(behavior, *self._known(), n_users)
+            raise InputError(
+                f"behavior_new has the {post.n_users} users of the fit and no new one: add the "
+                "new users."
+            )
+        evidence = (
+            None
+            if behavior is None
+            else self._fitted_behavior().evidence(behavior, *self._known(), n_users)
+        )
         return NewUsers(self._candidates(), x, n_users, evidence)
 
     def _n_new(self, behavior: Any) -> int:
-        """Number of users who are new to a fit without features: by their ids, or those behind the users of the fit."""
+        """Number of users who are new to a fit without features: by their ids, or those behind the
+        users of the fit."""
         fitted, n_known = self._fitted_behavior(), self.posterior_.n_users
         named = fitted.new(behavior) if isinstance(fitted, SeveralBehaviors) else behavior
         named = named.called_as(fitted.users) if isinstance(named, Behavior) else named

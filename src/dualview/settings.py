@@ -1,7 +1,9 @@
-"""Settings of the sampler, declared once: the estimator, runs in folders, reports and the command line are made from them.
+"""Settings of the sampler, declared once: the estimator, runs in folders, reports and the command
+line are made from them.
 
-A setting is a field with its default, its help on the command line and its limits (``setting``); a ``Literal`` type lists its
-choices. The command line imports this module to show its help, so that it imports nothing heavy.
+A setting is a field with its default, its help on the command line and its limits (``setting``); a
+``Literal`` type lists its choices. The command line imports this module to show its help, so that
+it imports nothing heavy.
 """
 
 from collections.abc import Container, Mapping
@@ -38,13 +40,15 @@ def setting(
     none : str, optional
         What None stands for, if it can be None.
     described : str, optional
-        How any other value is described when runs are distinguished, with {} for the value; by default its name and value.
+        How any other value is described when runs are distinguished, with {} for the value; by
+        default its name and value.
     parameter : str, optional
         Its name as a parameter of the estimator, if it differs from the field's.
     recorded : "always", "if changed", "by the estimator" or "never"
-        When it is written to the manifest of a run, by which a changed setting is noticed. "if changed", from the default:
-        runs from before the setting existed stay valid. "by the estimator": in its own form, see ``inputs.made_with``.
-        "never": it may change when a run is resumed.
+        When it is written to the manifest of a run, by which a changed setting is noticed. "if
+        changed", from the default: runs from before the setting existed stay valid. "by the
+        estimator": in its own form, see ``inputs.made_with``. "never": it may change when a run is
+        resumed.
     """
     details = {
         "least": least,
@@ -78,25 +82,29 @@ class Settings:
     )
     partition: str | None = setting(
         None,
-        '"pitman-yor(DISCOUNT)": a prior with more small clusters than the Dirichlet process, which is the default.',
+        '"pitman-yor(DISCOUNT)": a prior with more small clusters than the Dirichlet process, '
+        "which is the default.",
         none="Dirichlet process",
         recorded="by the estimator",
     )
     link: Literal["linear"] | None = setting(
         None,
-        '"linear": inside clusters, latent coefficients also depend on the features, with slopes that all clusters share.',
+        '"linear": inside clusters, latent coefficients also depend on the features, with slopes '
+        "that all clusters share.",
         none="no link",
         described="{} link",
     )
     pooling: Literal["cluster"] | None = setting(
         None,
-        '"cluster": the users of a cluster share one latent coefficient. By default each has its own.',
+        '"cluster": the users of a cluster share one latent coefficient. By default each has '
+        "its own.",
         none="users on their own",
         described="users of a {} alike",
     )
     feature_prior: Literal["shrunk", "diagonal"] | None = setting(
         None,
-        "Scale of the features: by default their sample covariance. For many features and few users: "
+        "Scale of the features: by default their sample covariance. For many features and few "
+        "users: "
         '"shrunk", the covariance shrunk toward its diagonal, or "diagonal", only the variances.',
         none="covariance of the features",
         described="{} covariance",
@@ -104,7 +112,8 @@ class Settings:
     )
     behavior_prior: Literal["likelihood"] | None = setting(
         None,
-        '"likelihood": the scale of latent coefficients by restricted maximum likelihood (REML); better than the default '
+        '"likelihood": the scale of latent coefficients by restricted maximum likelihood (REML); '
+        "better than the default "
         "if users have few threads.",
         none="scale by ridge",
         described="scale by {}",
@@ -112,14 +121,17 @@ class Settings:
     )
     spread_prior: Literal["flat", "paper"] = setting(
         "flat",
-        "Prior of the spread of latent coefficients inside clusters: flat near 0, or the paper's, which favors spreads near 0 "
+        "Prior of the spread of latent coefficients inside clusters: flat near 0, or the "
+        "paper's, which favors spreads near 0 "
         "and gives intervals that are too narrow.",
         described="{} prior of spread",
     )
     agreement: str | None = setting(
         None,
-        'Whether users act as they look: by default all do. "learnt": each user may have one cluster by its features and '
-        'another by its behavior, and the share of users who agree is learnt; a number: that share is known; "beta(A,B)": its '
+        'Whether users act as they look: by default all do. "learnt": each user may have one '
+        "cluster by its features and "
+        "another by its behavior, and the share of users who agree is learnt; a number: that "
+        'share is known; "beta(A,B)": its '
         "prior.",
         none="views agree",
         described="agreement {}",
@@ -127,22 +139,28 @@ class Settings:
     )
     engine: Literal["gibbs", "variational"] = setting(
         "gibbs",
-        "gibbs: chains that sample the posterior. variational: an approximation of it, much faster with many users; --chains "
+        "gibbs: chains that sample the posterior. variational: an approximation of it, much "
+        "faster with many users; --chains "
         "is then the number of starts, and --warmup, --thin and --max-draws have no effect.",
         described="engine: {}",
     )
     n_warmup: int | None = setting(
         None,
-        "Iterations of each chain before draws are kept. By default it is automatic, and chains run until "
-        "they have converged. If it is given without --max-time and --max-draws, chains have a fixed length.",
+        "Iterations of each chain before draws are kept. By default it is automatic, and chains "
+        "run until "
+        "they have converged. If it is given without --max-time and --max-draws, chains have a "
+        "fixed length.",
         least=0,
         none="warm-up chosen",
         recorded="always",
     )
-    n_draws: int = setting(1000, "Draws to keep from each chain.", least=1, described="{} draws", recorded="always")
+    n_draws: int = setting(
+        1000, "Draws to keep from each chain.", least=1, described="{} draws", recorded="always"
+    )
     max_time: float | None = setting(
         None,
-        "Stop after this many seconds, even without convergence; compiling does not count. No limit by default.",
+        "Stop after this many seconds, even without convergence; compiling does not count. No "
+        "limit by default.",
         positive=True,
         none="no time limit",
         described="at most {} s",
@@ -150,16 +168,23 @@ class Settings:
     )
     max_draws: int | None = setting(
         None,
-        "Stop after this many draws per chain, kept or not, even without convergence. By default 100 times --draws, and "
+        "Stop after this many draws per chain, kept or not, even without convergence. By default "
+        "100 times --draws, and "
         "fewer with more than 500 users.",
         least=1,
         none="default limit of draws",
         described="at most {} draws",
         recorded="never",
     )
-    thin: int = setting(1, "Minimum number of iterations per kept draw.", least=1, recorded="always")
-    n_chains: int = setting(4, "Number of chains.", least=1, described="{} chains", recorded="always")
-    keep: Literal["draws", "summary"] = setting("draws", "Keep all draws in full or, for very many users, a summary.")
+    thin: int = setting(
+        1, "Minimum number of iterations per kept draw.", least=1, recorded="always"
+    )
+    n_chains: int = setting(
+        4, "Number of chains.", least=1, described="{} chains", recorded="always"
+    )
+    keep: Literal["draws", "summary"] = setting(
+        "draws", "Keep all draws in full or, for very many users, a summary."
+    )
     n_whole: int = setting(
         100,
         "Draws of each chain that a summary keeps in full.",
@@ -168,7 +193,11 @@ class Settings:
         recorded="by the estimator",
     )
     seed: int = setting(
-        0, "Random seed; the same seed gives the same results.", least=0, parameter="random_state", recorded="by the estimator"
+        0,
+        "Random seed; the same seed gives the same results.",
+        least=0,
+        parameter="random_state",
+        recorded="by the estimator",
     )
 
     @property
@@ -207,48 +236,71 @@ class Columns:
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """What the observations are, and which columns hold them; threads unless another kind is named."""
+    """What the observations are, and which columns hold them; threads unless another kind is
+    named."""
 
     kind: Literal["threads", "regression", "binary", "ordinal", "choices", "rankings"] = setting(
         "threads",
-        "What was observed: threads, or answers of single users, one row each. regression: numbers; binary: yes or no; "
-        "ordinal: ratings; choices: one item chosen over another; rankings: items with their places, one row per item.",
+        "What was observed: threads, or answers of single users, one row each. regression: "
+        "numbers; binary: yes or no; "
+        "ordinal: ratings; choices: one item chosen over another; rankings: items with their "
+        "places, one row per item.",
         described="{}",
     )
     outcome: str | None = setting(
-        None, "Column with the outcomes; that of --outcome-column by default, for rankings place.", none="outcome"
+        None,
+        "Column with the outcomes; that of --outcome-column by default, for rankings place.",
+        none="outcome",
     )
     outcome_kind: Literal["continuous", "rounded", "count"] = setting(
-        "continuous", "For regression: whether outcomes are exact numbers, rounded numbers or counts.", described="{} outcomes"
+        "continuous",
+        "For regression: whether outcomes are exact numbers, rounded numbers or counts.",
+        described="{} outcomes",
     )
     bounds: tuple[str, ...] = setting(
         (),
-        "For regression: columns with the lower and upper ends of outcomes that are known to an interval: --bounds low,high. "
+        "For regression: columns with the lower and upper ends of outcomes that are known to an "
+        "interval: --bounds low,high. "
         "An empty cell is an open end; equal ends are an exact number.",
     )
     by: tuple[str, ...] = setting(
         (),
-        "Columns that outcomes depend on, with a coefficient for each user: --by dose,time. For choices, columns of "
+        "Columns that outcomes depend on, with a coefficient for each user: --by dose,time. For "
+        "choices, columns of "
         "--items; all of them by default.",
     )
-    common: tuple[str, ...] = setting((), "Columns with one coefficient for all users: --common age,sex.")
+    common: tuple[str, ...] = setting(
+        (), "Columns with one coefficient for all users: --common age,sex."
+    )
     groups: tuple[str, ...] = setting(
-        (), "Columns with levels that cut across users, such as items or days; each level has an effect: --groups item,day."
+        (),
+        "Columns with levels that cut across users, such as items or days; each level has an "
+        "effect: --groups item,day.",
     )
     levels: tuple[str, ...] = setting(
-        (), "For ordinal: all levels, lowest first: --levels poor,fair,good. By default the numbers in the outcome."
+        (),
+        "For ordinal: all levels, lowest first: --levels poor,fair,good. By default the numbers "
+        "in the outcome.",
     )
     no_intercept: bool = setting(
-        False, "Leave out each user's own intercept, which regression, binary and ordinal have by default."
+        False,
+        "Leave out each user's own intercept, which regression, binary and ordinal have by "
+        "default.",
     )
     items: str | None = setting(
-        None, "For choices: table with one row per item: an id column and features.", none="no table of items"
+        None,
+        "For choices: table with one row per item: an id column and features.",
+        none="no table of items",
     )
-    item_intercept: bool = setting(False, "For choices: give each item its own appeal, common to all users.")
+    item_intercept: bool = setting(
+        False, "For choices: give each item its own appeal, common to all users."
+    )
     winner: str = setting("winner", "For choices: column with the item that was chosen.")
     loser: str = setting("loser", "For choices: column with the item that was not chosen.")
     item: str = setting("item", "For choices: column with ids in the table of items.")
-    ranking: str = setting("ranking", "For rankings: column with the id of the ranking that an item is in.")
+    ranking: str = setting(
+        "ranking", "For rankings: column with the id of the ranking that an item is in."
+    )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -259,7 +311,11 @@ class AnswerSettings:
         """In words, to distinguish runs."""
         by = f"by {', '.join(self.columns)}" if self.columns else "by nothing"
         intercept = "no intercept" if self.no_intercept else "intercept"
-        recorded = f"between {' and '.join(separated(self.bounds))}" if self.bounds else f"{self.outcome_kind} outcomes"
+        recorded = (
+            f"between {' and '.join(separated(self.bounds))}"
+            if self.bounds
+            else f"{self.outcome_kind} outcomes"
+        )
         words = {"kind": self.kind, "by": by, "own intercept": intercept, "recorded": recorded}
         for name in ("common", "groups"):
             listed = separated(getattr(self, name))
@@ -274,7 +330,11 @@ def separated(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def setting_names(record: Any, recorded: Recorded | None = None) -> list[str]:
     """Names of the settings of a record, or of those that are recorded in this way."""
-    return [item.name for item in fields(record) if recorded is None or item.metadata.get("recorded") == recorded]
+    return [
+        item.name
+        for item in fields(record)
+        if recorded is None or item.metadata.get("recorded") == recorded
+    ]
 
 
 def defaults(record: Any) -> dict[str, Any]:
@@ -310,7 +370,9 @@ def check_values(record: type, values: Mapping[str, Any]) -> None:
         if name in listed:
             check_choice(limit["parameter"] or name, value, listed[name])
         elif not (value is None and limit["none"]):
-            words = (limit["parameter"] or name) + (f" (None: {limit['none']})" if limit["none"] else "")
+            words = (limit["parameter"] or name) + (
+                f" (None: {limit['none']})" if limit["none"] else ""
+            )
             if limit["least"] is not None:
                 whole_number(value, words, limit["least"])
             elif limit["positive"]:
@@ -337,7 +399,8 @@ def column_option_name(name: str) -> str:
 
 
 def command_words(record: Any, without: Container[str] = ()) -> list[str]:
-    """The options of a command line that say what differs from the defaults in a record of settings."""
+    """The options of a command line that say what differs from the defaults in a record of
+    settings."""
     usual = defaults(record)
     words = []
     for item in fields(record):
@@ -348,7 +411,8 @@ def command_words(record: Any, without: Container[str] = ()) -> list[str]:
 
 
 def option_words(option: str, value: Any) -> list[str]:
-    """An option with its value as words; one with several values is written once for each, or with "none" for no value."""
+    """An option with its value as words; one with several values is written once for each, or with
+    "none" for no value."""
     if value is True:
         return [f"--{option}"]
     if isinstance(value, tuple | list):

@@ -1,7 +1,7 @@
 """Transformations between the user's units and working units.
 
-Each Gaussian view works in w = F⁻¹(x − m) with F Fᵀ = Σ of its own constants, where the constants are (0, I). Where Σ is
-singular the columns of F span its range and w has fewer dimensions than x.
+Each Gaussian view works in w = F⁻¹(x − m) with F Fᵀ = Σ of its own constants, where the constants
+are (0, I). Where Σ is singular the columns of F span its range and w has fewer dimensions than x.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,12 +29,18 @@ def _all(standard: Array) -> float:  # noqa: ARG001
 
 
 def _ledoit_wolf(standard: Array) -> float:
-    """The share that is closest to the true correlations in expected squares (Ledoit and Wolf 2004)."""
+    """The share that is closest to the true correlations in expected squares (Ledoit and Wolf
+    2004)."""
     return float(ledoit_wolf_shrinkage(standard, assume_centered=True))
 
 
-# By name, how far correlations between columns are shrunk towards 0, given the standardized columns.
-SHRINKAGES: dict[str | None, Callable[[Array], float]] = {None: _none, "shrunk": _ledoit_wolf, "diagonal": _all}
+# By name, how far correlations between columns are shrunk towards 0, given the standardized
+# columns.
+SHRINKAGES: dict[str | None, Callable[[Array], float]] = {
+    None: _none,
+    "shrunk": _ledoit_wolf,
+    "diagonal": _all,
+}
 
 
 class GaussianPrior:
@@ -61,7 +67,9 @@ class GaussianPrior:
             self.mean = np.atleast_1d(np.asarray(mean, dtype=float))
             self.covariance = np.atleast_2d(np.asarray(covariance, dtype=float))
         except (TypeError, ValueError) as error:
-            raise InputError(f"GaussianPrior takes numbers; got {mean!r} and {covariance!r}.") from error
+            raise InputError(
+                f"GaussianPrior takes numbers; got {mean!r} and {covariance!r}."
+            ) from error
         n = len(self.mean)
         if self.mean.ndim != 1 or self.covariance.shape != (n, n):
             raise InputError(
@@ -69,7 +77,9 @@ class GaussianPrior:
                 f"{self.mean.shape} and {self.covariance.shape}."
             )
         if not (np.isfinite(self.mean).all() and np.isfinite(self.covariance).all()):
-            raise InputError("GaussianPrior takes finite numbers; the mean or the covariance has NaN or inf.")
+            raise InputError(
+                "GaussianPrior takes finite numbers; the mean or the covariance has NaN or inf."
+            )
         sizes = np.sqrt(np.abs(np.diagonal(self.covariance)))
         if (np.abs(self.covariance - self.covariance.T) > 1e-8 * np.outer(sizes, sizes)).any():
             raise InputError("The covariance of a GaussianPrior must be symmetric.")
@@ -78,7 +88,8 @@ class GaussianPrior:
         except np.linalg.LinAlgError:
             smallest = np.linalg.eigvalsh(self.covariance)[0]
             raise InputError(
-                f"The covariance of a GaussianPrior must be positive definite; its smallest eigenvalue is {smallest:.3g}."
+                "The covariance of a GaussianPrior must be positive definite; its smallest "
+                f"eigenvalue is {smallest:.3g}."
             ) from None
 
     def __repr__(self) -> str:
@@ -87,7 +98,9 @@ class GaussianPrior:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GaussianPrior):
             return NotImplemented
-        return np.array_equal(self.mean, other.mean) and np.array_equal(self.covariance, other.covariance)
+        return np.array_equal(self.mean, other.mean) and np.array_equal(
+            self.covariance, other.covariance
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -98,7 +111,8 @@ class GaussianPrior:
 
 
 def _standardised(x: Array) -> tuple[Array, Array, Array, Array]:
-    """Means (D,) and standard deviations (D,) of x (U, D), its columns by them, their correlations (D, D).
+    """Means (D,) and standard deviations (D,) of x (U, D), its columns by them, their correlations
+    (D, D).
 
     A column that varies by no more than rounding has a standard deviation of 0.
     """
@@ -112,19 +126,22 @@ def _standardised(x: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _rounding(mean: Array, largest: Array) -> Array:
-    """Standard deviations that are no more than rounding, for columns with these means and largest absolute values."""
+    """Standard deviations that are no more than rounding, for columns with these means and largest
+    absolute values."""
     return np.maximum(1e-14 * np.maximum(np.abs(mean), largest), np.finfo(float).tiny)
 
 
 def sample_moments(x: Array) -> tuple[Array, Array]:
-    """Mean (D,) and covariance (D, D) of a sample x (U, D): those of ``Whitening.of_data``, to the last bit."""
+    """Mean (D,) and covariance (D, D) of a sample x (U, D): those of ``Whitening.of_data``, to the
+    last bit."""
     mean, scale, _, correlation = _standardised(x)
     return mean, correlation * np.outer(scale, scale)
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """The affine map x = m + F w; factor F is (D, r) with independent columns, inverse F⁺ is (r, D)."""
+    """The affine map x = m + F w; factor F is (D, r) with independent columns, inverse F⁺ is (r,
+    D)."""
 
     mean: Array
     factor: Array
@@ -141,19 +158,26 @@ class Whitening:
     def joined(cls, parts: Sequence["Whitening"]) -> "Whitening":
         """Of vectors side by side, each in its own units."""
         mean = np.concatenate([part.mean for part in parts])
-        return cls(mean, block_diag(*(part.factor for part in parts)), block_diag(*(part.inverse for part in parts)))
+        return cls(
+            mean,
+            block_diag(*(part.factor for part in parts)),
+            block_diag(*(part.inverse for part in parts)),
+        )
 
     def with_others(self, n: int) -> "Whitening":
         """The same for vectors with n more numbers, which stay as they are."""
         mean = np.concatenate([self.mean, np.zeros(n)])
-        return Whitening(mean, block_diag(self.factor, np.eye(n)), block_diag(self.inverse, np.eye(n)))
+        return Whitening(
+            mean, block_diag(self.factor, np.eye(n)), block_diag(self.inverse, np.eye(n))
+        )
 
     @classmethod
     def of_data(cls, x: Array, shrinkage: str | None = None) -> "Whitening":
-        """From sample mean and covariance; onto the space the rows span where the covariance is singular.
+        """From sample mean and covariance; onto the space the rows span where the covariance is
+        singular.
 
-        shrinkage, a name in ``SHRINKAGES``, takes correlations between columns towards 0. It does not widen the space: across
-        it the posterior would be improper (docs/model.md, appendix B).
+        shrinkage, a name in ``SHRINKAGES``, takes correlations between columns towards 0. It does
+        not widen the space: across it the posterior would be improper (docs/model.md, appendix B).
         """
         mean, scale, standard, correlation = _standardised(x)
         varies = scale > 0
@@ -161,19 +185,26 @@ class Whitening:
         return cls._of_correlations(mean, scale, correlation, share)
 
     @classmethod
-    def of_moments(cls, n: int, mean: Array, scatter: Array, largest: Array, diagonal: bool = False) -> "Whitening":
-        """The same from moments of n vectors: mean (D,), sums of squared deviations (D, D), largest absolute values (D,).
+    def of_moments(
+        cls, n: int, mean: Array, scatter: Array, largest: Array, diagonal: bool = False
+    ) -> "Whitening":
+        """The same from moments of n vectors: mean (D,), sums of squared deviations (D, D), largest
+        absolute values (D,).
 
         diagonal: correlations between columns are taken for 0.
         """
         scale = np.sqrt(np.diagonal(scatter) / (n - 1))
         scale = np.where(scale > _rounding(mean, largest), scale, 0.0)
         safe = np.where(scale > 0, scale, 1.0)
-        correlation = np.where(np.outer(scale, scale) > 0, scatter / (n - 1) / np.outer(safe, safe), 0.0)
+        correlation = np.where(
+            np.outer(scale, scale) > 0, scatter / (n - 1) / np.outer(safe, safe), 0.0
+        )
         return cls._of_correlations(mean, scale, correlation, float(diagonal))
 
     @classmethod
-    def _of_correlations(cls, mean: Array, scale: Array, correlation: Array, share: float) -> "Whitening":
+    def _of_correlations(
+        cls, mean: Array, scale: Array, correlation: Array, share: float
+    ) -> "Whitening":
         """From means, standard deviations and correlations, these taken towards 0 by a share."""
         varies = scale > 0
         safe = np.where(varies, scale, 1.0)
@@ -189,7 +220,8 @@ class Whitening:
 
     @staticmethod
     def shrunk(covariance: Array, x: Array, shrinkage: str) -> Array:
-        """A covariance with correlations taken towards 0, by a name in ``SHRINKAGES``; x (U, D): a complete table of it."""
+        """A covariance with correlations taken towards 0, by a name in ``SHRINKAGES``; x (U, D): a
+        complete table of it."""
         scale = np.sqrt(np.diag(covariance))
         share = SHRINKAGES[shrinkage]((x - x.mean(axis=0)) / scale)
         return np.asarray((1.0 - share) * covariance + share * np.diag(scale**2))

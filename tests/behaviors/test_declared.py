@@ -1,4 +1,5 @@
-"""Likelihoods and behaviors declare what they can do; what is missing is named together with what asked for it."""
+"""Likelihoods and behaviors declare what they can do; what is missing is named together with what
+asked for it."""
 
 import re
 from dataclasses import dataclass
@@ -76,11 +77,20 @@ class TestLikelihood:
 
     def test_what_the_built_in_ones_declare(self) -> None:
         made = {name: likelihood(name) for name in BEHAVIORS}
-        assert [name for name, one in made.items() if one.one_user_each] == ["regressions", "noise by cluster", "binary"]
+        assert [name for name, one in made.items() if one.one_user_each] == [
+            "regressions",
+            "noise by cluster",
+            "binary",
+        ]
         assert [name for name, one in made.items() if one.per_user] == ["noise by cluster"]
-        assert [name for name, one in made.items() if one.hyperprior == FINITE_VARIANCES] == ["binary"]
+        assert [name for name, one in made.items() if one.hyperprior == FINITE_VARIANCES] == [
+            "binary"
+        ]
         start = {name: one.start(np.random.default_rng(0))[1] for name, one in made.items()}
-        assert [name for name, one in made.items() if one.conjugate(start[name]) is not None] == ["threads", "regressions"]
+        assert [name for name, one in made.items() if one.conjugate(start[name]) is not None] == [
+            "threads",
+            "regressions",
+        ]
 
     @pytest.mark.parametrize("name", BEHAVIORS)
     def test_a_link_can_do_what_the_likelihood_inside_can(self, name: str) -> None:
@@ -95,22 +105,31 @@ class TestLikelihood:
             type("MyLikelihood", (Methods, Likelihood), {})()
 
     def test_conjugate_comes_with_the_parameters(self) -> None:
-        message = "^Half cannot be redrawn inside the sweep: it has `conjugate` and lacks `params_of`.$"
+        message = (
+            "^Half cannot be redrawn inside the sweep: it has `conjugate` and lacks `params_of`.$"
+        )
         with pytest.raises(TypeError, match=message):
             type("Half", (Silent,), {"conjugate": lambda *_: None})
 
     def test_what_is_asked_for_and_missing(self) -> None:
         with pytest.raises(
-            NotImplementedError, match=r"^LogitPanel cannot be redrawn inside the sweep: it lacks `conjugate`\.$"
+            NotImplementedError,
+            match=r"^LogitPanel cannot be redrawn inside the sweep: it lacks `conjugate`\.$",
         ):
             likelihood("binary").params_of(1.0, np.empty(0))
         with pytest.raises(
-            NotImplementedError, match=r"^PanelRegression asks for a joint draw .* it lacks `redraw_together`\.$"
+            NotImplementedError,
+            match=r"^PanelRegression asks for a joint draw .* it lacks `redraw_together`\.$",
         ):
-            likelihood("regressions").redraw_together(np.random.default_rng(0), None, {}, None, None)
+            likelihood("regressions").redraw_together(
+                np.random.default_rng(0), None, {}, None, None
+            )
 
     def test_a_model_refuses_another_class(self) -> None:
-        message = r"inherit dualview.behaviors.base.Likelihood; got a Methods.*Methods\(Likelihood\)\. It lacks reported\."
+        message = (
+            r"inherit dualview.behaviors.base.Likelihood; got a "
+            r"Methods.*Methods\(Likelihood\)\. It lacks reported\."
+        )
         with pytest.raises(InputError, match=message):
             Model(ChineseRestaurant(), None, Methods(), 6)  # type: ignore[arg-type]
 
@@ -134,7 +153,9 @@ class Effects(PerUser):
         self._set(USER, DESIGN, np.zeros(18), ["effect"], None, None)
 
     def prepare(self, prior: Any) -> Any:
-        return BEHAVIORS["regressions"].prepare(prior)[0], self.likelihood or likelihood("regressions")
+        return BEHAVIORS["regressions"].prepare(prior)[0], self.likelihood or likelihood(
+            "regressions"
+        )
 
     def ridge_estimate(self) -> np.ndarray:
         return np.arange(6.0)
@@ -149,12 +170,18 @@ class TestBehavior:
         assert isinstance(behavior, Behavior)
 
     def test_an_object_of_another_class_is_refused_and_not_passed_over(self) -> None:
-        message = r"must inherit dualview.behaviors.base.Behavior; got a Loose.*lacks coords, forecast, ridge_estimate\."
+        message = (
+            r"must inherit dualview.behaviors.base.Behavior; got a Loose.*lacks coords, "
+            r"forecast, ridge_estimate\."
+        )
         with pytest.raises(InputError, match=message):
             dv.DualViewMixture().fit(None, Loose())
 
     def test_a_likelihood_of_another_class_is_refused(self) -> None:
-        with pytest.raises(InputError, match=r"What Effects.prepare returns must inherit .*Likelihood; got a Methods"):
+        with pytest.raises(
+            InputError,
+            match=r"What Effects.prepare returns must inherit .*Likelihood; got a Methods",
+        ):
             dv.DualViewMixture().fit(None, Effects(Methods()))
 
     def test_what_every_one_must_have(self) -> None:
@@ -163,7 +190,10 @@ class TestBehavior:
 
     def test_what_is_asked_for_and_missing(self) -> None:
         model = dv.DualViewMixture(1, n_warmup=1, n_draws=2, n_chains=1).fit(X, Effects())
-        with pytest.raises(InputError, match=r"^Effects cannot say what observations tell of .*: it lacks `evidence`\.$"):
+        with pytest.raises(
+            InputError,
+            match=r"^Effects cannot say what observations tell of .*: it lacks `evidence`\.$",
+        ):
             model.predict_latent(X[:1], Effects())
         with pytest.raises(InputError, match="that can estimate it; Effects lacks `likely_prior`"):
             dv.DualViewMixture(behavior_prior="likelihood").fit(None, Effects())
@@ -180,19 +210,30 @@ class TestBehavior:
         assert "same users" in least.advice(3)
         assert list(least.param_names) == []
         with pytest.raises(
-            InputError, match=r"^Least cannot be brought into the order of the rows of X: it lacks `aligned`\.$"
+            InputError,
+            match=r"^Least cannot be brought into the order of the rows of X: it lacks "
+            r"`aligned`\.$",
         ):
             least.aligned(list("bacdef"))
-        with pytest.raises(InputError, match=r"^Least cannot be fitted with a checkpoint: it lacks `fingerprint`\.$"):
+        with pytest.raises(
+            InputError,
+            match=r"^Least cannot be fitted with a checkpoint: it lacks `fingerprint`\.$",
+        ):
             least.fingerprint()
 
 
 def test_no_lookup_decides_what_a_likelihood_or_behavior_can_do() -> None:
     lookup = re.compile(r"(getattr|hasattr)\((self\.|model\.)*(likelihood|inner|behavior)\b")
-    found = [path.name for path in SOURCE.rglob("*.py") if lookup.search(path.read_text(encoding="utf-8"))]
+    found = [
+        path.name
+        for path in SOURCE.rglob("*.py")
+        if lookup.search(path.read_text(encoding="utf-8"))
+    ]
     assert found == []
 
 
 def test_a_kind_that_nobody_has_made_known() -> None:
-    with pytest.raises(InputError, match=r'of the kind Effects, which .*KINDS\["Effects"\] = Effects\.$'):
+    with pytest.raises(
+        InputError, match=r'of the kind Effects, which .*KINDS\["Effects"\] = Effects\.$'
+    ):
         behavior_from({"kind": "Effects"})

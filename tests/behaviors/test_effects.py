@@ -1,4 +1,5 @@
-"""Effects outside the mixture as users meet them: names, predictions of seen and unseen levels, files, refusals."""
+"""Effects outside the mixture as users meet them: names, predictions of seen and unseen levels,
+files, refusals."""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,12 @@ USER, ITEM = RNG.integers(0, N_USERS, N), RNG.integers(0, 3, N)
 DOSE, AGE = RNG.normal(size=N), RNG.normal(40.0, 10.0, N)
 X = RNG.normal(size=(N_USERS, 2))
 LEVELS = np.array(ITEMS)[ITEM]
-LOCATION = (1.0 + RNG.normal(size=N_USERS))[USER] + 0.5 * DOSE + 0.05 * AGE + np.array([-2.0, 0.0, 2.0])[ITEM]
+LOCATION = (
+    (1.0 + RNG.normal(size=N_USERS))[USER]
+    + 0.5 * DOSE
+    + 0.05 * AGE
+    + np.array([-2.0, 0.0, 2.0])[ITEM]
+)
 OUTCOME = LOCATION + 0.3 * RNG.normal(size=N)
 SHORT = {"n_warmup": 30, "n_draws": 40, "n_chains": 2}
 
@@ -25,7 +31,9 @@ def measures(rows=slice(None), outcome=OUTCOME, levels=LEVELS, **options):
     """Outcomes by dose, with age in common and items as groups."""
     given = {"common": pd.DataFrame({"age": AGE[rows]}), "groups": {"item": levels[rows]}} | options
     own = None if outcome is None else outcome[rows]
-    return dv.UserRegression(USER[rows], DOSE[rows, None], own, intercept=True, n_users=N_USERS, **given)
+    return dv.UserRegression(
+        USER[rows], DOSE[rows, None], own, intercept=True, n_users=N_USERS, **given
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +45,17 @@ def fitted():
 def locations(post, rows, levels):
     """Of known users, by hand, (S, rows); an unseen level adds nothing."""
     latent, effects = post.flat("latent"), post.flat("group_effects")
-    total = latent[:, USER[rows], 0] + latent[:, USER[rows], 1] * DOSE[rows] + post.flat("coefficients") * AGE[rows]
+    total = (
+        latent[:, USER[rows], 0]
+        + latent[:, USER[rows], 1] * DOSE[rows]
+        + post.flat("coefficients") * AGE[rows]
+    )
     return total + np.stack(
-        [effects[:, ITEMS.index(level)] if level in ITEMS else 0.0 * effects[:, 0] for level in levels], axis=1
+        [
+            effects[:, ITEMS.index(level)] if level in ITEMS else 0.0 * effects[:, 0]
+            for level in levels
+        ],
+        axis=1,
     )
 
 
@@ -48,8 +64,12 @@ def test_names_and_units(fitted):
     draws = post.tree["posterior"]
     assert draws["coefficients"].coords["coefficient"].values.tolist() == ["age"]
     assert draws["group_sd"].coords["group"].values.tolist() == ["item"]
-    assert draws["group_effects"].coords["group_level"].values.tolist() == [f"item: {item}" for item in ITEMS]
-    assert {"coefficients[0]", "log group_sd[0]", "group_effects[0]", "group_effects[2]"} <= set(post.diagnostics().index)
+    assert draws["group_effects"].coords["group_level"].values.tolist() == [
+        f"item: {item}" for item in ITEMS
+    ]
+    assert {"coefficients[0]", "log group_sd[0]", "group_effects[0]", "group_effects[2]"} <= set(
+        post.diagnostics().index
+    )
     assert post.flat("coefficients").mean() == pytest.approx(0.05, abs=0.02)
     effects = post.flat("group_effects").mean(axis=0)
     np.testing.assert_allclose(effects - effects.mean(), [-2.0, 0.0, 2.0], atol=0.4)
@@ -57,7 +77,11 @@ def test_names_and_units(fitted):
 
 def test_predictions_of_seen_and_unseen_levels(fitted):
     model, _ = fitted
-    post, rows, levels = model.posterior_, np.array([0, 1, 2]), np.array([ITEMS[1], "melon", ITEMS[0]])
+    post, rows, levels = (
+        model.posterior_,
+        np.array([0, 1, 2]),
+        np.array([ITEMS[1], "melon", ITEMS[0]]),
+    )
     everywhere = np.resize(levels, N)
     predicted = model.predict_outcome(measures(rows, None, everywhere))
     mean, sd = locations(post, rows, levels), post.flat("noise_precision")[:, None] ** -0.5
@@ -83,11 +107,17 @@ def test_new_users_with_observations(fitted):
     told = behavior.evidence(new, latent, params, 1)
     vector, precision = np.array([0.7, -0.2]), params["noise_precision"]
     expected = (
-        np.array([[1.0, 0.5], [1.0, 1.0]]) @ vector + params["coefficients"] * [30.0, 50.0] + params["group_effects"][:, :2]
+        np.array([[1.0, 0.5], [1.0, 1.0]]) @ vector
+        + params["coefficients"] * [30.0, 50.0]
+        + params["group_effects"][:, :2]
     )
     log_density = norm.logpdf([3.0, 2.0], expected, precision[:, None] ** -0.5).sum(axis=1)
-    quadratic = np.einsum("q,sqr,r->s", vector, np.broadcast_to(told.precision[:, 0], (len(precision), 2, 2)), vector)
-    np.testing.assert_allclose(told.constant[:, 0] + told.linear[:, 0] @ vector - 0.5 * quadratic, log_density)
+    quadratic = np.einsum(
+        "q,sqr,r->s", vector, np.broadcast_to(told.precision[:, 0], (len(precision), 2, 2)), vector
+    )
+    np.testing.assert_allclose(
+        told.constant[:, 0] + told.linear[:, 0] @ vector - 0.5 * quadratic, log_density
+    )
     again = dv.UserRegression(
         [N_USERS],
         [[0.5]],
@@ -103,10 +133,16 @@ def test_new_users_with_observations(fitted):
 def test_observations_left_out_are_given_the_effects(fitted):
     model, behavior = fitted
     post = model.posterior_
-    prior, params = LatentPriors(post)[0], {name: post.flat(name)[0] for name in behavior.param_names}
+    prior, params = (
+        LatentPriors(post)[0],
+        {name: post.flat(name)[0] for name in behavior.param_names},
+    )
     found = behavior.left_out().laws(prior, params, post.flat("latent")[0])
     plain = dv.UserRegression(
-        USER, DOSE[:, None], OUTCOME - behavior.effects.locations({k: v[None] for k, v in params.items()})[0], intercept=True
+        USER,
+        DOSE[:, None],
+        OUTCOME - behavior.effects.locations({k: v[None] for k, v in params.items()})[0],
+        intercept=True,
     )
     by_hand = plain.left_out().laws(prior, params, post.flat("latent")[0])
     np.testing.assert_allclose(found.log_density(OUTCOME), by_hand.log_density(plain.observed))
@@ -129,7 +165,12 @@ def test_files_trees_and_scores(fitted, tmp_path):
 
 
 def test_resumed_draws_are_the_same(tmp_path):
-    options = {"n_warmup": 5, "n_chains": 1, "checkpoint": tmp_path / "run", "checkpoint_interval": 1e-9}
+    options = {
+        "n_warmup": 5,
+        "n_chains": 1,
+        "checkpoint": tmp_path / "run",
+        "checkpoint_interval": 1e-9,
+    }
     dv.DualViewMixture(n_draws=6, **options).fit(X, measures())
     resumed = dv.DualViewMixture(n_draws=12, **options).fit(X, measures()).posterior_
     whole = dv.DualViewMixture(n_warmup=5, n_draws=12, n_chains=1).fit(X, measures()).posterior_
@@ -148,13 +189,26 @@ def test_a_summary_keeps_effects_of_whole_draws():
 def test_offsets_and_weights():
     """An offset is subtracted; a weight of 4 is a noise of half the size."""
     prior = dv.GaussianPrior([1.0, 0.0], np.eye(2))
-    plain = dv.UserRegression(USER, DOSE[:, None], OUTCOME - 0.05 * AGE, intercept=True, noise_variance=1.0)
-    moved = dv.UserRegression(USER, DOSE[:, None], OUTCOME, intercept=True, offset=0.05 * AGE, noise_variance=1.0)
+    plain = dv.UserRegression(
+        USER, DOSE[:, None], OUTCOME - 0.05 * AGE, intercept=True, noise_variance=1.0
+    )
+    moved = dv.UserRegression(
+        USER, DOSE[:, None], OUTCOME, intercept=True, offset=0.05 * AGE, noise_variance=1.0
+    )
     latent, params = RNG.normal(size=(N_USERS, 2)), {"noise_precision": 0.7}
-    one, other = (behavior.prepare(prior)[1].log_density(latent, params) for behavior in (plain, moved))
+    one, other = (
+        behavior.prepare(prior)[1].log_density(latent, params) for behavior in (plain, moved)
+    )
     assert one == pytest.approx(other)
     weights = RNG.choice([1.0, 4.0], N)
-    heavy = dv.UserRegression(USER, DOSE[:, None], OUTCOME - 0.05 * AGE, intercept=True, weights=weights, noise_variance=1.0)
+    heavy = dv.UserRegression(
+        USER,
+        DOSE[:, None],
+        OUTCOME - 0.05 * AGE,
+        intercept=True,
+        weights=weights,
+        noise_variance=1.0,
+    )
     units, likelihood = heavy.prepare(prior)
     vectors = units.vectors(latent)
     expected = vectors[USER, 0] + vectors[USER, 1] * DOSE
@@ -162,13 +216,17 @@ def test_offsets_and_weights():
     other_noise = {"noise_precision": 1.9}
     by_hand_too = norm.logpdf(heavy.observed, expected, (1.9 * weights) ** -0.5).sum()
     working = likelihood.log_density(latent, params) - likelihood.log_density(latent, other_noise)
-    prior_part = likelihood._working_prior.log_density(0.7) - likelihood._working_prior.log_density(1.9)
+    prior_part = likelihood._working_prior.log_density(0.7) - likelihood._working_prior.log_density(
+        1.9
+    )
     assert working == pytest.approx(by_hand - by_hand_too + prior_part)
 
 
 def test_known_standard_errors_leave_no_noise_to_learn():
     errors = RNG.uniform(0.2, 0.6, N)
-    behavior = dv.UserRegression(USER, np.ones((N, 1)), OUTCOME, standard_errors=errors, groups={"item": LEVELS})
+    behavior = dv.UserRegression(
+        USER, np.ones((N, 1)), OUTCOME, standard_errors=errors, groups={"item": LEVELS}
+    )
     model = dv.DualViewMixture(**SHORT).fit(X, behavior)
     post = model.posterior_
     assert "noise_precision" not in post
@@ -183,7 +241,9 @@ def test_known_standard_errors_leave_no_noise_to_learn():
 
 def test_answers_with_groups():
     yes = RNG.random(N) < expit(LOCATION - LOCATION.mean())
-    behavior = dv.BinaryOutcomes(USER, np.ones((N, 1)), yes, groups={"item": LEVELS}, offset=np.full(N, 0.2))
+    behavior = dv.BinaryOutcomes(
+        USER, np.ones((N, 1)), yes, groups={"item": LEVELS}, offset=np.full(N, 0.2)
+    )
     model = dv.DualViewMixture(**SHORT).fit(None, behavior)
     post = model.posterior_
     odds = post.flat("latent")[:, USER] + post.flat("group_effects")[:, ITEM] + 0.2
@@ -199,23 +259,33 @@ def test_choices_with_appeals_that_vary_as_much_as_data_say():
     features = RNG.normal(size=(4, 1))
     winner = RNG.integers(0, 4, N)
     loser = (winner + RNG.integers(1, 4, N)) % 4
-    behavior = dv.PairwiseChoices(USER, winner, loser, features, item_intercept="learnt", n_users=N_USERS)
+    behavior = dv.PairwiseChoices(
+        USER, winner, loser, features, item_intercept="learnt", n_users=N_USERS
+    )
     model = dv.DualViewMixture(**SHORT).fit(X, behavior)
     post = model.posterior_
     appeal = post.flat("group_effects")
-    odds = post.flat("latent")[:, USER] * (features[winner] - features[loser])[:, 0] + appeal[:, winner] - appeal[:, loser]
+    odds = (
+        post.flat("latent")[:, USER] * (features[winner] - features[loser])[:, 0]
+        + appeal[:, winner]
+        - appeal[:, loser]
+    )
     np.testing.assert_allclose(model.predict_outcome(behavior).mean, expit(odds).mean(axis=0))
     more = np.vstack([features, [[0.3]]])
     unseen = dv.PairwiseChoices([0], [4], [1], more, item_intercept="learnt", n_users=N_USERS)
     assert 0.0 < model.predict_outcome(unseen).mean[0] < 1.0
     with pytest.raises(InputError, match='With common or groups use "learnt"'):
-        dv.PairwiseChoices(USER, winner, loser, features, item_intercept=True, groups={"place": LEVELS})
+        dv.PairwiseChoices(
+            USER, winner, loser, features, item_intercept=True, groups={"place": LEVELS}
+        )
 
 
 def test_threads_of_groups():
     took_part = (RNG.random((40, N_USERS)) < 0.4).astype(float)
     section = RNG.integers(0, 3, 40)
-    outcome = took_part @ np.arange(N_USERS) + np.array([-5.0, 0.0, 5.0])[section] + RNG.normal(size=40)
+    outcome = (
+        took_part @ np.arange(N_USERS) + np.array([-5.0, 0.0, 5.0])[section] + RNG.normal(size=40)
+    )
     behavior = dv.SharedOutcome(took_part, outcome, groups={"section": section}, intercept=True)
     model = dv.DualViewMixture(**SHORT).fit(X, behavior)
     post = model.posterior_

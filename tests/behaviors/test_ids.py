@@ -27,7 +27,11 @@ def data_of(X, y) -> Data:
 def table(ids) -> pd.DataFrame:
     """Features of users with these ids, in this order; the first feature tells the id."""
     return pd.DataFrame(
-        {"number": np.exp([float(str(user).lstrip("u")) / 7 for user in ids]), "other": FEATURES[: len(ids), 1]}, index=ids
+        {
+            "number": np.exp([float(str(user).lstrip("u")) / 7 for user in ids]),
+            "other": FEATURES[: len(ids), 1],
+        },
+        index=ids,
     )
 
 
@@ -46,19 +50,29 @@ def names_agree(data: Data) -> bool:
 
 SHUFFLED = [3, 0, 5, 1, 4, 2]
 KINDS = {
-    "regression": lambda user: dv.UserRegression(user, np.ones((len(user), 1)), np.arange(len(user)) + 0.0),
-    "binary": lambda user: dv.BinaryOutcomes(user, np.ones((len(user), 1)), np.arange(len(user)) % 2),
-    "ordinal": lambda user: dv.OrdinalOutcomes(user, np.ones((len(user), 1)), np.arange(len(user)) % 3),
+    "regression": lambda user: dv.UserRegression(
+        user, np.ones((len(user), 1)), np.arange(len(user)) + 0.0
+    ),
+    "binary": lambda user: dv.BinaryOutcomes(
+        user, np.ones((len(user), 1)), np.arange(len(user)) % 2
+    ),
+    "ordinal": lambda user: dv.OrdinalOutcomes(
+        user, np.ones((len(user), 1)), np.arange(len(user)) % 3
+    ),
     "choices": lambda user: dv.PairwiseChoices(user, [0] * len(user), [1] * len(user), np.eye(2)),
     "rankings": lambda user: dv.Rankings(
-        user.repeat(2), np.arange(len(user)).repeat(2), np.tile([[0.0], [1.0]], (len(user), 1)), [1, 2] * len(user)
+        user.repeat(2),
+        np.arange(len(user)).repeat(2),
+        np.tile([[0.0], [1.0]], (len(user), 1)),
+        [1, 2] * len(user),
     ),
 }
 
 
 class TestWhatStrangersMet:
     def test_shuffled_table_with_the_same_numbers_as_its_index(self) -> None:
-        """Once by position: the correlation of latent_ with the truth was -0.28 in such a fit, without a warning."""
+        """Once by position: the correlation of latent_ with the truth was -0.28 in such a fit,
+        without a warning."""
         long = pd.DataFrame({"id": [0, 0, 1, 2, 3, 4, 5, 5]})
         data = data_of(table(SHUFFLED), regression(long["id"]))
         assert names_agree(data)
@@ -70,7 +84,9 @@ class TestWhatStrangersMet:
         assert names_agree(data)
         assert data.users == ["1", "2", "3", "4", "5", "6"]
         for X in (FEATURES, pd.DataFrame(FEATURES), pl.DataFrame(FEATURES)):
-            with pytest.raises(InputError, match=r"from 1 to 5, without 0.* say n_users=6.*users=range\(1, 7\)"):
+            with pytest.raises(
+                InputError, match=r"from 1 to 5, without 0.* say n_users=6.*users=range\(1, 7\)"
+            ):
                 data_of(X, regression([1, 2, 3, 4, 5]))
 
     @pytest.mark.parametrize("make", [list, np.array, pd.Series, pl.Series])
@@ -94,17 +110,27 @@ class TestWhatStrangersMet:
 class TestDecisions:
     """The table in the docstring of the module."""
 
-    @pytest.mark.parametrize("X", [FEATURES, pd.DataFrame(FEATURES), pl.DataFrame(FEATURES), FEATURES.tolist()])
-    @pytest.mark.parametrize("user", [[5, 0, 2, 2], np.array([5, 0, 2, 2]), pd.Series([5, 0, 2, 2]), [5.0, 0.0, 2.0, 2.0]])
+    @pytest.mark.parametrize(
+        "X", [FEATURES, pd.DataFrame(FEATURES), pl.DataFrame(FEATURES), FEATURES.tolist()]
+    )
+    @pytest.mark.parametrize(
+        "user",
+        [[5, 0, 2, 2], np.array([5, 0, 2, 2]), pd.Series([5, 0, 2, 2]), [5.0, 0.0, 2.0, 2.0]],
+    )
     def test_rows_are_counted_from_0_where_x_has_no_ids(self, X, user) -> None:
         data = data_of(X, regression(user))
         assert data.users == range(N)
         assert data.behavior.user.tolist() == [5, 0, 2, 2]  # type: ignore[union-attr]
         assert data.behavior.users is None  # type: ignore[union-attr]
 
-    @pytest.mark.parametrize("make", [list, np.array, pd.Series, pd.Index, pl.Series, lambda x: pd.Series(x, dtype="Int64")])
+    @pytest.mark.parametrize(
+        "make",
+        [list, np.array, pd.Series, pd.Index, pl.Series, lambda x: pd.Series(x, dtype="Int64")],
+    )
     @pytest.mark.parametrize("kind", [int, float, str])
-    @pytest.mark.parametrize("ids", [SHUFFLED, [30, 10, 20, 60, 50, 40], range(5, -1, -1), range(1, 7)])
+    @pytest.mark.parametrize(
+        "ids", [SHUFFLED, [30, 10, 20, 60, 50, 40], range(5, -1, -1), range(1, 7)]
+    )
     def test_numbers_in_the_index(self, make, kind, ids) -> None:
         if kind is not int and make is not list:
             return
@@ -113,7 +139,10 @@ class TestDecisions:
             user = [float(value) for value in user]
         X = table(ids if isinstance(ids, range) else list(ids))
         data = data_of(
-            X.set_axis(pd.RangeIndex(ids.start, ids.stop, ids.step)) if isinstance(ids, range) else X, regression(make(user))
+            X.set_axis(pd.RangeIndex(ids.start, ids.stop, ids.step))
+            if isinstance(ids, range)
+            else X,
+            regression(make(user)),
         )
         assert data.users == [str(value) for value in ids]
         assert data.behavior.user.tolist() == [4, 1, 1, 2]  # type: ignore[union-attr]
@@ -130,23 +159,32 @@ class TestDecisions:
     def test_text_in_the_index(self) -> None:
         ids = [f"u{user}" for user in SHUFFLED]
         assert names_agree(data_of(table(ids), regression(["u0", "u5"])))
-        assert names_agree(data_of(table(ids), regression(pd.Series(["u0", "u5"], dtype="category"))))
+        assert names_agree(
+            data_of(table(ids), regression(pd.Series(["u0", "u5"], dtype="category")))
+        )
         by_position = data_of(table(ids), regression([0, 5, 5])).behavior
         assert by_position.user.tolist() == [0, 5, 5]  # type: ignore[union-attr]
         assert by_position.users == ids  # type: ignore[union-attr]
         with pytest.raises(InputError, match="only in the behavior: 0, 5"):
             data_of(table(ids), regression(pd.Series([0, 5])))
-        with pytest.raises(InputError, match=r"from 1 to 5, without 0.*n_users=6.*index of X does, which holds u3, u0"):
+        with pytest.raises(
+            InputError,
+            match=r"from 1 to 5, without 0.*n_users=6.*index of X does, which holds u3, u0",
+        ):
             data_of(table(ids), regression([1, 5]))
 
     def test_who_is_not_in_x_is_named(self) -> None:
         with pytest.raises(InputError, match=r"only in the behavior: 7, 9\.$"):
             data_of(table(SHUFFLED), regression([0, 7, 9]))
         with pytest.raises(
-            InputError, match=r"only in the behavior: 0, 1\. .* if user counts the rows of X from 0, say n_users=6"
+            InputError,
+            match=r"only in the behavior: 0, 1\. .* if user counts the rows of X from 0, say "
+            r"n_users=6",
         ):
             data_of(table([10, 20, 30, 40, 50, 60]), regression([0, 1]))
-        with pytest.raises(InputError, match=r"X has 6 rows, 0 to 5, and user holds 6 besides.*users=range\(1, 7\)"):
+        with pytest.raises(
+            InputError, match=r"X has 6 rows, 0 to 5, and user holds 6 besides.*users=range\(1, 7\)"
+        ):
             data_of(FEATURES, regression([1, 2, 3, 4, 5, 6]))
 
     def test_n_users_says_positions(self) -> None:
@@ -154,9 +192,13 @@ class TestDecisions:
         assert data_of(None, regression([1, 2], n_users=4)).users == range(4)
         data = data_of(table([10, 20, 30, 40, 50, 60]), regression([1, 2], n_users=N))
         assert data.behavior.user.tolist() == [1, 2]  # type: ignore[union-attr]
-        with pytest.raises(InputError, match=r"user 1 is the user at position 1, called 0, or the one called 1"):
+        with pytest.raises(
+            InputError, match=r"user 1 is the user at position 1, called 0, or the one called 1"
+        ):
             data_of(table(SHUFFLED), regression([1, 2], n_users=N))
-        with pytest.raises(InputError, match=r"n_users must be at least 7.*if user holds ids, leave it out"):
+        with pytest.raises(
+            InputError, match=r"n_users must be at least 7.*if user holds ids, leave it out"
+        ):
             regression([1, 6], n_users=6)
 
     def test_users_says_ids(self) -> None:
@@ -183,11 +225,16 @@ class TestDecisions:
         with pytest.raises(InputError, match="must name each user once; more than once: 1"):
             data_of(pd.DataFrame(FEATURES[:3], index=[1, 2, 1]), None)
         for missing in ([1.0, np.nan, 2.0], pd.Index([1, None, 2], dtype="Int64")):
-            with pytest.raises(InputError, match="The index of X must name every user; an id is missing"):
+            with pytest.raises(
+                InputError, match="The index of X must name every user; an id is missing"
+            ):
                 data_of(pd.DataFrame(FEATURES[:3], index=missing), None)
 
     def test_ids_are_compared_as_text(self) -> None:
-        assert [id_text(value) for value in (7, 7.0, np.float32(7), np.int8(7), "7", "007", 7.5, 2**60 + 1)] == [
+        assert [
+            id_text(value)
+            for value in (7, 7.0, np.float32(7), np.int8(7), "7", "007", 7.5, 2**60 + 1)
+        ] == [
             *["7"] * 5,
             "007",
             "7.5",
@@ -231,7 +278,14 @@ class TestThreads:
         assert self.weights(pd.DataFrame(FEATURES), [5, 4, 3, 2, 1, 0]) == [0, 1, 2, 3, 4, 5]
         assert self.weights(FEATURES, [0, 1, 2, 3, 4, 5]) == [0, 1, 2, 3, 4, 5]
         assert data_of(FEATURES, self.threads([0, 1, 2, 3, 4, 5])).users == range(N)
-        assert data_of(FEATURES, self.threads([1, 2, 3, 4, 5, 6])).users == ["1", "2", "3", "4", "5", "6"]
+        assert data_of(FEATURES, self.threads([1, 2, 3, 4, 5, 6])).users == [
+            "1",
+            "2",
+            "3",
+            "4",
+            "5",
+            "6",
+        ]
         for X, columns in ((FEATURES, SHUFFLED), (pd.DataFrame(FEATURES), [6, 5, 4, 3, 2, 1])):
             with pytest.raises(InputError, match=r"pass participation\.to_numpy\(\).*give X ids"):
                 data_of(X, self.threads(columns))
@@ -240,7 +294,9 @@ class TestThreads:
         plain = dv.SharedOutcome(pd.DataFrame(PARTICIPATION), OUTCOME)
         assert data_of(FEATURES, plain).users == range(N)
         assert data_of(table(["u1", "u0", "u2", "u5", "u4", "u3"]), plain).users[0] == "u1"
-        with pytest.raises(InputError, match=r"users=participation\.columns.*participation\.to_numpy\(\)"):
+        with pytest.raises(
+            InputError, match=r"users=participation\.columns.*participation\.to_numpy\(\)"
+        ):
             data_of(table(SHUFFLED), plain)
         named = dv.SharedOutcome(pd.DataFrame(PARTICIPATION), OUTCOME, users=range(N))
         behavior = data_of(table(SHUFFLED), named).behavior
@@ -252,8 +308,17 @@ class TestThreads:
         with pytest.raises(InputError, match="called by numbers, 3, 0, 5"):
             data_of(FEATURES, self.threads(texts))
         polars = dv.SharedOutcome(pl.DataFrame(PARTICIPATION, schema=texts), OUTCOME)
-        np.testing.assert_array_equal(data_of(table(SHUFFLED), polars).behavior.participation, PARTICIPATION)  # type: ignore
-        assert data_of(FEATURES, self.threads(["0", "1", "2", "3", "4", "5"])).users == ["0", "1", "2", "3", "4", "5"]
+        np.testing.assert_array_equal(
+            data_of(table(SHUFFLED), polars).behavior.participation, PARTICIPATION
+        )  # type: ignore
+        assert data_of(FEATURES, self.threads(["0", "1", "2", "3", "4", "5"])).users == [
+            "0",
+            "1",
+            "2",
+            "3",
+            "4",
+            "5",
+        ]
 
     def test_without_x(self) -> None:
         assert data_of(None, self.threads([3, 1, 2])).users == ["3", "1", "2"]
@@ -281,12 +346,19 @@ def answers(user, **options) -> dv.BinaryOutcomes:
 class TestSeveral:
     def test_each_by_its_own_ids(self) -> None:
         threads = dv.SharedOutcome(pd.DataFrame(np.ones((4, 2)), columns=[5, 3]), OUTCOME)
-        behaviors = {"visits": regression(pd.Series([0, 1, 5])), "answers": answers([4, 2]), "posts": threads}
+        behaviors = {
+            "visits": regression(pd.Series([0, 1, 5])),
+            "answers": answers([4, 2]),
+            "posts": threads,
+        }
         both = data_of(table(SHUFFLED), behaviors).behavior
         assert both["visits"].user.tolist() == [1, 3, 2]  # type: ignore[index]
         assert both["answers"].user.tolist() == [4, 5]  # type: ignore[index]
         assert both["posts"].participation.toarray()[0].tolist() == [1, 0, 1, 0, 0, 0]  # type: ignore[index]
-        with pytest.raises(InputError, match=r"answers: X and behavior must be of the same users, .* only in the behavior: 9"):
+        with pytest.raises(
+            InputError,
+            match=r"answers: X and behavior must be of the same users, .* only in the behavior: 9",
+        ):
             data_of(table(SHUFFLED), {"visits": regression([0, 1]), "answers": answers([0, 9])})
 
     def test_without_x(self) -> None:
@@ -305,7 +377,9 @@ class TestSeveral:
         data = data_of(FEATURES, [regression([5, 0]), answers([5, 0, 1])])
         assert data.users == range(N)
         assert data.behavior["binary"].user.tolist() == [5, 0, 1]  # type: ignore[index]
-        with pytest.raises(InputError, match="binary: user holds whole numbers from 1 to 5, without 0"):
+        with pytest.raises(
+            InputError, match="binary: user holds whole numbers from 1 to 5, without 0"
+        ):
             data_of(FEATURES, [regression([5, 0]), answers([5, 1])])
         with pytest.raises(InputError, match="without 0, and another behavior has 6 users"):
             data_of(None, [dv.SharedOutcome(PARTICIPATION, OUTCOME), answers([5, 1])])
@@ -318,7 +392,9 @@ class TestSeveral:
             data_of(FEATURES[:3], [regression(["u2", "u1"]), answers(["u0", "u2"])])
 
     def test_splits_keep_everybody(self) -> None:
-        over = dv.OverObservations(dv.DualViewMixture(), table(SHUFFLED), [regression([0, 1, 5]), answers([4, 2])])
+        over = dv.OverObservations(
+            dv.DualViewMixture(), table(SHUFFLED), [regression([0, 1, 5]), answers([4, 2])]
+        )
         part = over._taken(np.array([[1], [3]]))
         assert part.users == [str(user) for user in SHUFFLED]
         assert data_of(over.features, part).behavior["regression"].user.tolist() == [3]  # type: ignore[index]
@@ -326,9 +402,16 @@ class TestSeveral:
 
 def test_several_tables() -> None:
     first, second = table(SHUFFLED), table(sorted(SHUFFLED)).reset_index(drop=True)
-    for tables in ({"a": first, "b": second}, {"a": second, "b": first}, {"a": first, "b": second.iloc[::-1]}):
+    for tables in (
+        {"a": first, "b": second},
+        {"a": second, "b": first},
+        {"a": first, "b": second.iloc[::-1]},
+    ):
         data = data_of(tables, regression(pd.Series([0, 3])))
-        assert data.users == [str(user) for user in (SHUFFLED if tables["a"] is first or tables["b"] is first else range(N))]
+        assert data.users == [
+            str(user)
+            for user in (SHUFFLED if tables["a"] is first or tables["b"] is first else range(N))
+        ]
         np.testing.assert_allclose(data.features[:, 0], data.features[:, 2])  # type: ignore[index]
         assert names_agree(data)
     with_array = data_of({"a": first, "b": first.to_numpy()}, None)
@@ -341,7 +424,9 @@ class TestItems:
         choices = dv.PairwiseChoices([0, 1], [0, 2], pd.Series([2, 1]), items)
         assert choices.winner.tolist() == [1, 0]
         assert choices.loser.tolist() == [0, 2]
-        assert dv.PairwiseChoices([0, 1], [0, 2], [2, 1], items.reset_index(drop=True)).winner.tolist() == [0, 2]
+        assert dv.PairwiseChoices(
+            [0, 1], [0, 2], [2, 1], items.reset_index(drop=True)
+        ).winner.tolist() == [0, 2]
 
     def test_rankings_taken_apart_keep_ids(self) -> None:
         user = pd.Series([4, 2])
@@ -353,7 +438,9 @@ class TestItems:
 
 class TestNewObservations:
     by_ids = data_of(table(SHUFFLED), regression([0, 1, 2, 3, 4, 5])).behavior
-    by_text = data_of(table([f"u{user}" for user in SHUFFLED]), regression([0, 1, 2, 3, 4, 5])).behavior
+    by_text = data_of(
+        table([f"u{user}" for user in SHUFFLED]), regression([0, 1, 2, 3, 4, 5])
+    ).behavior
     by_position = data_of(FEATURES, regression([0, 1, 2, 3, 4, 5])).behavior
 
     @pytest.mark.parametrize("user", [[5, 0], pd.Series([5, 0]), ["5", "0"], [5.0, 0.0]])
@@ -371,12 +458,17 @@ class TestNewObservations:
 
     def test_what_may_be_both(self) -> None:
         with pytest.raises(
-            InputError, match=r"user 5 is the user at position 5, called 2.*leave n_users out.*X\.index\[user\]"
+            InputError,
+            match=r"user 5 is the user at position 5, called 2.*leave n_users "
+            r"out.*X\.index\[user\]",
         ):
             self.by_ids.like(regression([5], n_users=N), 0)
 
     def test_ids_where_the_fit_has_none(self) -> None:
-        with pytest.raises(InputError, match=r"knows its users by position, and new observations name them by ids \(u5, …\)"):
+        with pytest.raises(
+            InputError,
+            match=r"knows its users by position, and new observations name them by ids \(u5, …\)",
+        ):
             self.by_position.like(regression(["u5"]), 0)
 
     @pytest.mark.parametrize("make", [list, pd.Series])
@@ -389,13 +481,19 @@ class TestNewObservations:
         alone = regression(make([0, 1]))
         found = self.by_position.like(among_new_users(self.by_position, alone, ["1", "0"]), 2)
         assert found.user.tolist() == [7, 6]
-        assert self.by_position.like(among_new_users(self.by_position, alone, ["6", "7"]), 2).user.tolist() == [6, 7]
+        assert self.by_position.like(
+            among_new_users(self.by_position, alone, ["6", "7"]), 2
+        ).user.tolist() == [6, 7]
 
     def test_new_users_with_text_as_ids(self) -> None:
         new = regression(["u9", "u3", "u7"])
-        assert self.by_text.like(among_new_users(self.by_text, new, ["u7", "u9"]), 2).user.tolist() == [7, 0, 6]
+        assert self.by_text.like(
+            among_new_users(self.by_text, new, ["u7", "u9"]), 2
+        ).user.tolist() == [7, 0, 6]
         alone = regression(["u9", "u7"])
-        assert self.by_position.like(among_new_users(self.by_position, alone, ["u7", "u9"]), 2).user.tolist() == [7, 6]
+        assert self.by_position.like(
+            among_new_users(self.by_position, alone, ["u7", "u9"]), 2
+        ).user.tolist() == [7, 6]
 
     def test_threads_of_new_users(self) -> None:
         threads = dv.SharedOutcome(np.eye(N), np.arange(N), users=SHUFFLED)
@@ -404,7 +502,9 @@ class TestNewObservations:
         assert found.participation.toarray()[0].tolist() == [2, 0, 0, 0, 0, 0, 3, 1]
 
     def test_several_behaviors(self) -> None:
-        fitted = data_of(table(SHUFFLED), {"a": regression([0, 1, 5]), "b": answers([4, 2])}).behavior
+        fitted = data_of(
+            table(SHUFFLED), {"a": regression([0, 1, 5]), "b": answers([4, 2])}
+        ).behavior
         new = among_new_users(fitted, {"a": regression([9, 3]), "b": answers([7, 9])}, ["7", "9"])
         found = fitted.new(new)  # type: ignore[union-attr]
         assert found.parts["a"].user.tolist() == [7, 0]
@@ -415,7 +515,10 @@ class TestMoreData:
     def test_by_ids(self) -> None:
         data = data_of(table(SHUFFLED), regression([0, 1, 5]))
         estimator = dv.DualViewMixture()
-        estimator.n_features_in_, estimator.feature_names_in_ = 2, np.array(["number", "other"], dtype=object)
+        estimator.n_features_in_, estimator.feature_names_in_ = (
+            2,
+            np.array(["number", "other"], dtype=object),
+        )
         more = appended(estimator, data, table([8, 7]), regression([7, 3, 8]))
         assert more.data.users == [*data.users, "8", "7"]
         assert names_agree(more.data)
@@ -423,7 +526,10 @@ class TestMoreData:
     def test_rows_that_continue(self) -> None:
         data = data_of(pd.DataFrame(FEATURES[:4], columns=["a", "b"]), regression([0, 1, 3]))
         estimator = dv.DualViewMixture()
-        estimator.n_features_in_, estimator.feature_names_in_ = 2, np.array(["a", "b"], dtype=object)
+        estimator.n_features_in_, estimator.feature_names_in_ = (
+            2,
+            np.array(["a", "b"], dtype=object),
+        )
         frame = pd.DataFrame(FEATURES, columns=["a", "b"])
         more = appended(estimator, data, frame[4:], regression([4, 5, 0]))
         assert more.data.users == range(N)
@@ -437,16 +543,24 @@ class TestMoreData:
         assert more.data.users == ["1", "2", "3", "4"]
         assert more.data.behavior.user.tolist() == [0, 1, 2, 3, 1]  # type: ignore[union-attr]
         counted = data_of(None, regression([0, 1, 2]))
-        assert appended(dv.DualViewMixture(), counted, None, regression([3, 1])).data.users == range(4)
+        assert appended(
+            dv.DualViewMixture(), counted, None, regression([3, 1])
+        ).data.users == range(4)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(st.permutations(range(N)), st.sampled_from(["numbers", "texts of numbers", "texts"]), st.sampled_from(list(KINDS)))
+@given(
+    st.permutations(range(N)),
+    st.sampled_from(["numbers", "texts of numbers", "texts"]),
+    st.sampled_from(list(KINDS)),
+)
 def test_shuffled_rows_change_the_order_of_users_only(order, names, kind) -> None:
     make = {"numbers": int, "texts of numbers": str, "texts": lambda number: f"u{number}"}[names]
     ids = [make(number) for number in range(2, N + 2)]
     behavior = KINDS[kind](pd.Series([ids[u] for u in (4, 1, 0, 3, 1)]))
-    sorted_rows, shuffled = (data_of(table([ids[u] for u in rows]), behavior) for rows in (range(N), order))
+    sorted_rows, shuffled = (
+        data_of(table([ids[u] for u in rows]), behavior) for rows in (range(N), order)
+    )
     assert [sorted_rows.users[u] for u in order] == shuffled.users
     owners = [[data.users[u] for u in data.behavior.user] for data in (sorted_rows, shuffled)]  # type: ignore[union-attr]
     assert owners[0] == owners[1]
@@ -455,20 +569,28 @@ def test_shuffled_rows_change_the_order_of_users_only(order, names, kind) -> Non
 def test_fits_and_their_files(tmp_path) -> None:
     rng = np.random.default_rng(3)
     judges, truth = np.repeat(np.arange(1, 10), 6), np.tile([-4.0, 0.0, 4.0], 3)
-    behavior = dv.UserRegression(judges, np.ones((54, 1)), truth[judges - 1] + 0.1 * rng.normal(size=54))
+    behavior = dv.UserRegression(
+        judges, np.ones((54, 1)), truth[judges - 1] + 0.1 * rng.normal(size=54)
+    )
     model = dv.DualViewMixture(n_warmup=30, n_draws=30, n_chains=1).fit(None, behavior)
     np.testing.assert_allclose(model.latent_, truth, atol=0.5)
     model.posterior_.save(tmp_path / "judges.nc")
     again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "judges.nc"))
     assert again.posterior_.user_ids == [str(judge) for judge in range(1, 10)]
     for user in ([9, 1], pd.Series([9, 1]), ["9", "1"]):
-        np.testing.assert_allclose(again.predict_outcome(dv.UserRegression(user, np.ones((2, 1)))).mean, [4.0, -4.0], atol=0.5)
+        np.testing.assert_allclose(
+            again.predict_outcome(dv.UserRegression(user, np.ones((2, 1)))).mean,
+            [4.0, -4.0],
+            atol=0.5,
+        )
     reversed_rows = behavior.take(np.arange(54)[::-1])
     found = observations_of(again.posterior_, reversed_rows)
     assert found.user.tolist() == (judges[::-1] - 1).tolist()  # type: ignore[union-attr]
 
     order = rng.permutation(9)
-    features = pd.DataFrame({"a": truth + rng.normal(size=9), "b": rng.normal(size=9)}, index=range(1, 10)).iloc[order]
+    features = pd.DataFrame(
+        {"a": truth + rng.normal(size=9), "b": rng.normal(size=9)}, index=range(1, 10)
+    ).iloc[order]
     model = dv.DualViewMixture(n_warmup=30, n_draws=30, n_chains=1).fit(features, behavior)
     np.testing.assert_allclose(model.latent_, truth[order], atol=0.5)
     assert model.posterior_.user_ids == [str(judge) for judge in features.index]

@@ -1,4 +1,5 @@
-"""Outcomes of UserRegression that are known to intervals: conditionals, predictions, outcomes left out, refusals."""
+"""Outcomes of UserRegression that are known to intervals: conditionals, predictions, outcomes left
+out, refusals."""
 
 import numpy as np
 import pandas as pd
@@ -34,7 +35,9 @@ OUTCOMES = {
 
 def regression(kind, **options):
     outcome, own = OUTCOMES[kind]
-    return dv.UserRegression(USER, DESIGN, outcome, intercept=True, n_users=N_USERS, **own, **options)
+    return dv.UserRegression(
+        USER, DESIGN, outcome, intercept=True, n_users=N_USERS, **own, **options
+    )
 
 
 def ends_of(kind):
@@ -43,18 +46,25 @@ def ends_of(kind):
         return np.minimum(NUMBERS, 2.0), np.where(NUMBERS > 2.0, np.inf, NUMBERS)
     if kind == "rounded":
         return np.round(NUMBERS) - 0.5, np.round(NUMBERS) + 0.5
-    return np.where(COUNTS > 0, np.log1p(np.maximum(COUNTS - 0.5, 0.0)), -np.inf), np.log1p(COUNTS + 0.5)
+    return np.where(COUNTS > 0, np.log1p(np.maximum(COUNTS - 0.5, 0.0)), -np.inf), np.log1p(
+        COUNTS + 0.5
+    )
 
 
 def by_definition(low, high, mean, sd):
     chances = norm.cdf(high, mean, sd) - norm.cdf(low, mean, sd)
-    return np.where(low == high, norm.logpdf(low, mean, sd), np.log(np.where(low == high, 1.0, chances)))
+    return np.where(
+        low == high, norm.logpdf(low, mean, sd), np.log(np.where(low == high, 1.0, chances))
+    )
 
 
 @pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 60)], ids=["plain", "weighted"])
 @pytest.mark.parametrize("kind", OUTCOMES)
 def test_the_likelihood_is_that_of_normal_intervals(kind, weights):
-    behavior, rng = regression(kind, weights=weights, offset=np.linspace(-1.0, 1.0, 60)), np.random.default_rng(1)
+    behavior, rng = (
+        regression(kind, weights=weights, offset=np.linspace(-1.0, 1.0, 60)),
+        np.random.default_rng(1),
+    )
     units, likelihood = behavior.prepare(GaussianPrior([1.5, -0.2], [[2.0, 0.1], [0.1, 1.0]]))
     assert isinstance(likelihood, IntervalRegression)
     assert likelihood.hyperprior is (PUBLISHED if kind == "rounded" else FINITE_VARIANCES)
@@ -62,8 +72,12 @@ def test_the_likelihood_is_that_of_normal_intervals(kind, weights):
     for noise in (0.2, 0.6):
         for _ in range(2):
             working = 0.3 * rng.normal(size=(N_USERS, 2))
-            mean = (behavior.design * units.vectors(working)[USER]).sum(axis=1) + np.linspace(-1.0, 1.0, 60)
-            sd = np.sqrt(likelihood.noise_prior.variance / noise / (1.0 if weights is None else weights))
+            mean = (behavior.design * units.vectors(working)[USER]).sum(axis=1) + np.linspace(
+                -1.0, 1.0, 60
+            )
+            sd = np.sqrt(
+                likelihood.noise_prior.variance / noise / (1.0 if weights is None else weights)
+            )
             prior = likelihood._working_prior.log_density(noise)
             direct = by_definition(*ends_of(kind), mean, sd).sum() + prior
             differences.append(likelihood.log_density(working, {"noise_precision": noise}) - direct)
@@ -92,7 +106,9 @@ def test_numbers_between_ends_are_truncated_normal():
     for low, high, sd in ((-0.5, 0.3, 1.0), (2.0, np.inf, 0.7), (-np.inf, -6.0, 2.0)):
         drawn = draw_between(stream_of(rng), np.full(n, low), np.full(n, high), np.full(n, sd))
         assert kstest(drawn, truncnorm(low / sd, high / sd, scale=sd).cdf).pvalue > 1e-4
-    assert draw_between(stream_of(rng), np.array([1.5]), np.array([1.5]), np.ones(1)).tolist() == [1.5]
+    assert draw_between(stream_of(rng), np.array([1.5]), np.array([1.5]), np.ones(1)).tolist() == [
+        1.5
+    ]
 
 
 def test_residuals_of_terms_lie_between_the_ends():
@@ -112,7 +128,9 @@ def test_a_place_inside_intervals_for_first_estimates():
     found = inside(low, high)
     assert ((low <= found) & (found <= high) & np.isfinite(found)).all()
     assert found[2] > 2.0 > 1.0 > found[3]
-    np.testing.assert_allclose(inside(1e6 * low + 7.0, 1e6 * high + 7.0), 1e6 * found + 7.0, rtol=1e-6)
+    np.testing.assert_allclose(
+        inside(1e6 * low + 7.0, 1e6 * high + 7.0), 1e6 * found + 7.0, rtol=1e-6
+    )
     np.testing.assert_array_equal(inside(high[[0, 4]], high[[0, 4]]), high[[0, 4]])
 
 
@@ -121,10 +139,14 @@ def test_many_censored_outcomes_of_one_user_give_a_tobit_regression():
     rng = np.random.default_rng(1)
     design = rng.normal(size=(500, 1))
     numbers = 1.0 + 2.0 * design[:, 0] + rng.normal(size=500)
-    seen = dv.Censored(np.where(numbers > 1.5, 1.5, numbers), np.where(numbers > 1.5, np.inf, numbers))
+    seen = dv.Censored(
+        np.where(numbers > 1.5, 1.5, numbers), np.where(numbers > 1.5, np.inf, numbers)
+    )
     behavior = dv.UserRegression(np.zeros(500, dtype=int), design, seen, intercept=True, n_users=2)
     prior = GaussianPrior([0.0, 0.0], 100.0 * np.eye(2))
-    model = dv.DualViewMixture(1, n_warmup=100, n_draws=400, n_chains=2, behavior_prior=prior).fit(None, behavior)
+    model = dv.DualViewMixture(1, n_warmup=100, n_draws=400, n_chains=2, behavior_prior=prior).fit(
+        None, behavior
+    )
     draws = model.posterior_.flat("latent")[:, 0]
     assert (np.abs(draws.mean(axis=0) - [1.0, 2.0]) < 0.2).all()
     assert abs(np.mean(model.posterior_.flat("noise_precision") ** -0.5) - 1.0) < 0.15
@@ -133,14 +155,20 @@ def test_many_censored_outcomes_of_one_user_give_a_tobit_regression():
 @pytest.fixture(scope="module")
 def fitted():
     settings = {"n_warmup": 60, "n_draws": 60, "n_chains": 2}
-    return {kind: dv.DualViewMixture(**settings).fit(FEATURES, regression(kind)) for kind in OUTCOMES}
+    return {
+        kind: dv.DualViewMixture(**settings).fit(FEATURES, regression(kind)) for kind in OUTCOMES
+    }
 
 
 def again(user, design, n_users=N_USERS, outcome=None, **options):
     return dv.UserRegression(user, design, outcome, intercept=True, n_users=n_users, **options)
 
 
-NEW = {"censored": dv.Censored([2.0, 1.0], [np.inf, 1.5]), "rounded": np.array([2.0, -1.0]), "count": np.array([3.0, 0.0])}
+NEW = {
+    "censored": dv.Censored([2.0, 1.0], [np.inf, 1.5]),
+    "rounded": np.array([2.0, -1.0]),
+    "count": np.array([3.0, 0.0]),
+}
 NEW_ENDS = {
     "censored": (np.array([2.0, 1.0]), np.array([np.inf, 1.5])),
     "rounded": (np.array([1.5, -1.5]), np.array([2.5, -0.5])),
@@ -152,13 +180,18 @@ NEW_ENDS = {
 def test_predictions_for_known_users(fitted, kind):
     model = fitted[kind]
     predicted = model.predict_outcome(again([0, 6], [[1.0], [-1.0]]))
-    latent, sds = model.posterior_.flat("latent"), model.posterior_.flat("noise_precision")[:, None] ** -0.5
+    latent, sds = (
+        model.posterior_.flat("latent"),
+        model.posterior_.flat("noise_precision")[:, None] ** -0.5,
+    )
     means = np.column_stack([latent[:, 0] @ [1.0, 1.0], latent[:, 6] @ [1.0, -1.0]])
     low, high = NEW_ENDS[kind]
     chances = (norm.cdf(high, means, sds) - norm.cdf(low, means, sds)).mean(axis=0)
     np.testing.assert_allclose(np.exp(predicted.log_density(NEW[kind])), chances, rtol=1e-10)
     drawn = predicted.draws(4000)
-    inside_interval = ((drawn >= predicted.interval(0.9)[:, 0]) & (drawn <= predicted.interval(0.9)[:, 1])).mean(axis=0)
+    inside_interval = (
+        (drawn >= predicted.interval(0.9)[:, 0]) & (drawn <= predicted.interval(0.9)[:, 1])
+    ).mean(axis=0)
     assert (inside_interval > 0.88).all()
     error = 4.5 * drawn.std(axis=0) / np.sqrt(4000)
     assert (np.abs(drawn.mean(axis=0) - predicted.mean) < error).all()
@@ -178,7 +211,11 @@ def test_predictions_for_known_users(fitted, kind):
 def test_predictions_for_new_users(fitted, kind):
     model, new = fitted[kind], again([N_USERS], [[0.0]], N_USERS + 1)
     before = model.predict_outcome(new, FEATURES[:1])
-    high = {"censored": dv.Censored(np.full(12, 2.0), None), "rounded": np.full(12, 4.0), "count": np.full(12, 40.0)}
+    high = {
+        "censored": dv.Censored(np.full(12, 2.0), None),
+        "rounded": np.full(12, 4.0),
+        "count": np.full(12, 40.0),
+    }
     seen = again(np.zeros(12, dtype=int), np.zeros((12, 1)), 1, high[kind], **OUTCOMES[kind][1])
     after = model.predict_outcome(new, FEATURES[:1], seen)
     assert after.median[0] > before.median[0]
@@ -193,7 +230,8 @@ def test_saved_scored_and_checked(fitted, kind, tmp_path):
     read = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
     new = again([0, 6], [[1.0], [-1.0]])
     np.testing.assert_array_equal(
-        read.predict_outcome(new).log_density(NEW[kind]), model.predict_outcome(new).log_density(NEW[kind])
+        read.predict_outcome(new).log_density(NEW[kind]),
+        model.predict_outcome(new).log_density(NEW[kind]),
     )
     described = behavior_from(behavior.described() | {"users": None})
     assert described.recorded == behavior.recorded
@@ -213,8 +251,13 @@ def test_saved_scored_and_checked(fitted, kind, tmp_path):
 
 
 def test_outcomes_left_out_are_those_of_integration():
-    """Averages over draws of f and y of the conditional distributions given the others agree with a fine grid over f."""
-    rng, user, design = np.random.default_rng(5), np.zeros(4, dtype=int), np.array([[1.0], [-0.5], [2.0], [0.7]])
+    """Averages over draws of f and y of the conditional distributions given the others agree with a
+    fine grid over f."""
+    rng, user, design = (
+        np.random.default_rng(5),
+        np.zeros(4, dtype=int),
+        np.array([[1.0], [-0.5], [2.0], [0.7]]),
+    )
     low, high = np.array([0.2, -1.0, 0.5, 1.0]), np.array([1.2, 0.0, 0.5, np.inf])
     behavior = dv.UserRegression(user, design, dv.Censored(low, high), n_users=1)
     prior = LatentPrior(
@@ -231,7 +274,9 @@ def test_outcomes_left_out_are_those_of_integration():
     drawn = rng.choice(grid, 800, p=weights / weights.sum())
     left_out, params = behavior.left_out(), {"noise_precision": 0.6**-2}
     laws = [left_out.laws(prior, params, np.array([[f]])) for f in drawn]
-    inverse = np.exp(-np.array([law.log_density(behavior.observed) for law in laws]))  # 1/p, whose mean is 1/p(y | others)
+    inverse = np.exp(
+        -np.array([law.log_density(behavior.observed) for law in laws])
+    )  # 1/p, whose mean is 1/p(y | others)
     for i in range(4):
         others = np.exp(np.delete(log_rows, i, axis=0).sum(axis=0) - 0.4 * (grid - 0.3) ** 2)
         expected = (others * np.exp(log_rows[i])).sum() / others.sum()
@@ -244,18 +289,27 @@ def test_outcomes_left_out_are_those_of_integration():
 
 @pytest.mark.parametrize("scale", ["identity", "log1p"])
 def test_moments_of_counts(scale):
-    behavior = dv.UserRegression(USER, DESIGN, COUNTS, outcome_kind={"kind": "count", "scale": scale}, n_users=N_USERS)
+    behavior = dv.UserRegression(
+        USER, DESIGN, COUNTS, outcome_kind={"kind": "count", "scale": scale}, n_users=N_USERS
+    )
     locations, sds = np.array([[0.4, 3.0, 5.5]]), np.array([[0.9, 0.3, 0.5]])
     if scale == "identity":
         locations, sds = np.array([[0.4, 30.0, 300.0]]), np.array([[2.0, 5.0, 30.0]])
-    mixture = CountMixture(3, 1, lambda c: Parts(np.zeros((1, 1)), locations[:, c], sds[:, c]), behavior.recorded)
+    mixture = CountMixture(
+        3, 1, lambda c: Parts(np.zeros((1, 1)), locations[:, c], sds[:, c]), behavior.recorded
+    )
     x = np.random.default_rng(0).normal(locations, sds, (200_000, 3))
     counts = np.maximum(np.round(x if scale == "identity" else np.expm1(x)), 0.0)
     error = 4.5 * counts.std(axis=0) / np.sqrt(len(x))
     assert (np.abs(mixture.mean - counts.mean(axis=0)) < error).all()
     np.testing.assert_allclose(mixture.std, counts.std(axis=0), rtol=0.03)
     np.testing.assert_allclose(mixture.median, np.median(counts, axis=0), atol=1.0)
-    huge = CountMixture(1, 1, lambda _: Parts(np.zeros((1, 1)), np.full((1, 1), 900.0), np.ones((1, 1))), behavior.recorded)
+    huge = CountMixture(
+        1,
+        1,
+        lambda _: Parts(np.zeros((1, 1)), np.full((1, 1), 900.0), np.ones((1, 1))),
+        behavior.recorded,
+    )
     assert scale == "identity" or (np.isinf(huge.mean).all() and np.isinf(huge.std).all())
 
 
@@ -263,17 +317,45 @@ def test_moments_of_counts(scale):
     ("outcome", "options", "message"),
     [
         (dv.Censored("low", "high"), {}, "need numbers as ends"),
-        (dv.Censored([1.0, 2.0, 3.0], [0.0, 2.0, 4.0]), {}, "must not be above the upper one.*row 0"),
-        (dv.Censored([1.0, np.nan, 3.0], [2.0, np.inf, 4.0]), {}, "needs one end at least; none in row 1"),
+        (
+            dv.Censored([1.0, 2.0, 3.0], [0.0, 2.0, 4.0]),
+            {},
+            "must not be above the upper one.*row 0",
+        ),
+        (
+            dv.Censored([1.0, np.nan, 3.0], [2.0, np.inf, 4.0]),
+            {},
+            "needs one end at least; none in row 1",
+        ),
         (dv.Censored([1.0, 2.0], [2.0, 3.0]), {}, "a value per row of design, 3; got 2"),
-        (dv.Censored([1.0, 2.0, 3.0], ["a", "b", "c"]), {}, "must be numbers; high has something else"),
-        (dv.Censored([1.0, 2.0, 3.0], None), {"outcome_kind": "count"}, "Censored outcomes are continuous"),
+        (
+            dv.Censored([1.0, 2.0, 3.0], ["a", "b", "c"]),
+            {},
+            "must be numbers; high has something else",
+        ),
+        (
+            dv.Censored([1.0, 2.0, 3.0], None),
+            {"outcome_kind": "count"},
+            "Censored outcomes are continuous",
+        ),
         ([1.0, 2.0, 3.5], {"outcome_kind": "count"}, "whole numbers from 0; got 3.5"),
         ([1.0, -2.0, 3.0], {"outcome_kind": "count"}, "whole numbers from 0; got -2"),
-        ([0.1234567891, 2.7182818284, 9.8696044010], {"outcome_kind": "rounded"}, "multiples of a common step"),
+        (
+            [0.1234567891, 2.7182818284, 9.8696044010],
+            {"outcome_kind": "rounded"},
+            "multiples of a common step",
+        ),
         ([1.0, 2.0, 3.0], {"outcome_kind": "ordinal"}, "outcome_kind must be"),
-        ([1.0, 2.0, 3.0], {"outcome_kind": {"kind": "count", "step": 2}}, "count outcomes take no 'step'"),
-        ([1.0, 2.0, 3.0], {"outcome_kind": {"kind": "count", "scale": "log"}}, "must be identity or log1p"),
+        (
+            [1.0, 2.0, 3.0],
+            {"outcome_kind": {"kind": "count", "step": 2}},
+            "count outcomes take no 'step'",
+        ),
+        (
+            [1.0, 2.0, 3.0],
+            {"outcome_kind": {"kind": "count", "scale": "log"}},
+            "must be identity or log1p",
+        ),
         ([1.0, 2.0, 3.0], {"outcome_kind": {"kind": "rounded", "step": -1.0}}, "step"),
     ],
 )
@@ -292,10 +374,14 @@ def test_refusals_of_tables_and_predictions(fitted):
     with pytest.raises(InputError, match=r"counts, whole numbers from 0; got 1\.5"):
         model.predict_outcome(again([0], [[1.0]])).log_density([1.5])
     with pytest.raises(InputError, match="which are count; got rounded"):
-        model.predict_outcome(again([0, 1], [[1.0], [2.0]], outcome=[1.0, 2.0], outcome_kind="rounded"))
+        model.predict_outcome(
+            again([0, 1], [[1.0], [2.0]], outcome=[1.0, 2.0], outcome_kind="rounded")
+        )
     by_cluster = regression("rounded", noise="cluster")
     with pytest.raises(InputError, match="must be exact numbers"):
-        by_cluster.evidence(again([N_USERS], [[0.0]], N_USERS + 1, [1.0]), np.zeros((1, N_USERS, 2)), {}, 1)
+        by_cluster.evidence(
+            again([N_USERS], [[0.0]], N_USERS + 1, [1.0]), np.zeros((1, N_USERS, 2)), {}, 1
+        )
 
 
 def test_scores_are_compared_with_their_like_only(fitted):

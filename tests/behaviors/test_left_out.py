@@ -1,4 +1,5 @@
-"""Observations left out one at a time: against the joint normal distribution, brute force and refits by hand."""
+"""Observations left out one at a time: against the joint normal distribution, brute force and
+refits by hand."""
 
 from typing import Any
 
@@ -24,14 +25,22 @@ def prior_of(pooled: bool, q: int = 1, seed: int = 0) -> LatentPrior:
     precisions = roots @ np.swapaxes(roots, -1, -2)
     means = rng.standard_normal((4, q))
     return LatentPrior(
-        z, means[:3], None if pooled else precisions[:3], means[3], precisions[3], rng.standard_normal((N_USERS, q))
+        z,
+        means[:3],
+        None if pooled else precisions[:3],
+        means[3],
+        precisions[3],
+        rng.standard_normal((N_USERS, q)),
     )
 
 
 def law_of_vectors(prior: LatentPrior, given_means: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (U q,) and covariance of all users' vectors end to end; given the means of clusters, or without them."""
+    """Mean (U q,) and covariance of all users' vectors end to end; given the means of clusters, or
+    without them."""
     q = prior.means.shape[1]
-    means = (prior.means[prior.z] if given_means else np.tile(prior.base_mean, (N_USERS, 1))) + prior.shift
+    means = (
+        prior.means[prior.z] if given_means else np.tile(prior.base_mean, (N_USERS, 1))
+    ) + prior.shift
     covariance = np.zeros((N_USERS, q, N_USERS, q))
     for u, v in np.ndindex(N_USERS, N_USERS):
         if prior.z[u] == prior.z[v] and not given_means:
@@ -41,7 +50,9 @@ def law_of_vectors(prior: LatentPrior, given_means: bool = False) -> tuple[np.nd
     return means.ravel(), covariance.reshape(N_USERS * q, N_USERS * q)
 
 
-def left_out_by_hand(design: np.ndarray, law: tuple[np.ndarray, np.ndarray], y: np.ndarray, noise: Any) -> np.ndarray:
+def left_out_by_hand(
+    design: np.ndarray, law: tuple[np.ndarray, np.ndarray], y: np.ndarray, noise: Any
+) -> np.ndarray:
     """ln p(y_t | y without t) of y = design · vector + noise, from the joint distribution."""
     joint = design @ law[1] @ design.T + np.diag(np.broadcast_to(1 / np.asarray(noise), len(y)))
     mean = design @ law[0]
@@ -53,7 +64,9 @@ def left_out_by_hand(design: np.ndarray, law: tuple[np.ndarray, np.ndarray], y: 
     return result
 
 
-def extended(law: tuple[np.ndarray, np.ndarray], mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def extended(
+    law: tuple[np.ndarray, np.ndarray], mean: np.ndarray, covariance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The law of a vector with an independent one behind it."""
     return np.concatenate([law[0], mean]), block_diag(law[1], covariance)
 
@@ -61,35 +74,55 @@ def extended(law: tuple[np.ndarray, np.ndarray], mean: np.ndarray, covariance: n
 @pytest.mark.parametrize("n_threads", [4, 9], ids=["fewer threads than users", "more"])
 @pytest.mark.parametrize("pooled", [False, True])
 @pytest.mark.parametrize("covariates", [0, 2])
-def test_threads_are_left_out_of_the_joint_distribution(n_threads: int, pooled: bool, covariates: int) -> None:
+def test_threads_are_left_out_of_the_joint_distribution(
+    n_threads: int, pooled: bool, covariates: int
+) -> None:
     rng, prior = np.random.default_rng(1), prior_of(pooled)
-    participation, outcome = rng.integers(0, 2, (n_threads, N_USERS)).astype(float), 3 * rng.standard_normal(n_threads)
+    participation, outcome = (
+        rng.integers(0, 2, (n_threads, N_USERS)).astype(float),
+        3 * rng.standard_normal(n_threads),
+    )
     design, law = participation, law_of_vectors(prior)
     options: dict[str, Any] = {}
     if covariates:
         root = rng.standard_normal((2, 2)) + 2 * np.eye(2)
         options["covariates"] = rng.standard_normal((n_threads, 2))
         options["coefficient_prior"] = dv.GaussianPrior([0.5, -1.0], root @ root.T)
-        design, law = np.hstack([design, options["covariates"]]), extended(law, np.array([0.5, -1.0]), root @ root.T)
+        design, law = (
+            np.hstack([design, options["covariates"]]),
+            extended(law, np.array([0.5, -1.0]), root @ root.T),
+        )
     laws = [
-        dv.SharedOutcome(matrix, outcome, **options).left_out().laws(prior, {"noise_precision": NOISE}, np.zeros((N_USERS, 1)))
+        dv.SharedOutcome(matrix, outcome, **options)
+        .left_out()
+        .laws(prior, {"noise_precision": NOISE}, np.zeros((N_USERS, 1)))
         for matrix in (participation, sparse.csr_array(participation))
     ]
     wanted = left_out_by_hand(design, law, outcome, NOISE)
     for found in laws:
         np.testing.assert_allclose(found.log_density(outcome), wanted, rtol=1e-9)
-        np.testing.assert_allclose(norm.logpdf(found.standardised(rng, outcome)) - np.log(found.sds), wanted, rtol=1e-9)
+        np.testing.assert_allclose(
+            norm.logpdf(found.standardised(rng, outcome)) - np.log(found.sds), wanted, rtol=1e-9
+        )
 
 
 def test_large_forums_integrate_the_participants_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given the vectors of everybody else and the means of clusters, which are then known numbers."""
+    """Given the vectors of everybody else and the means of clusters, which are then known
+    numbers."""
     monkeypatch.setattr(threads_left_out, "MOST_WHOLE", 1)
     rng, prior = np.random.default_rng(2), prior_of(False)
-    participation, outcome = rng.integers(0, 2, (9, N_USERS)) * rng.uniform(0.5, 1.5, (9, N_USERS)), rng.standard_normal(9)
+    participation, outcome = (
+        rng.integers(0, 2, (9, N_USERS)) * rng.uniform(0.5, 1.5, (9, N_USERS)),
+        rng.standard_normal(9),
+    )
     latent = rng.standard_normal((N_USERS, 1))
     covariates, slopes = rng.standard_normal((9, 1)), np.array([0.7])
     behavior = dv.SharedOutcome(participation, outcome, covariates)
-    found = behavior.left_out().laws(prior, {"noise_precision": NOISE, "coefficients": slopes}, latent).log_density(outcome)
+    found = (
+        behavior.left_out()
+        .laws(prior, {"noise_precision": NOISE, "coefficients": slopes}, latent)
+        .log_density(outcome)
+    )
     means, covariance = law_of_vectors(prior, given_means=True)
     for t in range(9):
         inside = participation[t] > 0
@@ -101,7 +134,9 @@ def test_large_forums_integrate_the_participants_out(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("pooled", [False, True])
 @pytest.mark.parametrize("by_user", [False, True], ids=["shared noise", "noise by user"])
-def test_observations_of_users_are_left_out_of_the_joint_distribution(pooled: bool, by_user: bool) -> None:
+def test_observations_of_users_are_left_out_of_the_joint_distribution(
+    pooled: bool, by_user: bool
+) -> None:
     rng, prior = np.random.default_rng(3), prior_of(pooled, q=2)
     user, design = rng.integers(0, N_USERS, 14), rng.standard_normal((14, 2))
     outcome = rng.standard_normal(14)
@@ -109,7 +144,11 @@ def test_observations_of_users_are_left_out_of_the_joint_distribution(pooled: bo
     behavior = dv.UserRegression(user, design, outcome, n_users=N_USERS)
     wide = np.zeros((14, N_USERS, 2))
     wide[np.arange(14), user] = design
-    found = behavior.left_out().laws(prior, {"noise_precision": noise}, np.zeros((N_USERS, 2))).log_density(outcome)
+    found = (
+        behavior.left_out()
+        .laws(prior, {"noise_precision": noise}, np.zeros((N_USERS, 2)))
+        .log_density(outcome)
+    )
     precision = noise[user] if by_user else noise
     wanted = left_out_by_hand(wide.reshape(14, -1), law_of_vectors(prior), outcome, precision)
     np.testing.assert_allclose(found, wanted, rtol=1e-8)
@@ -122,9 +161,15 @@ def marginal(behavior: Any, prior: LatentPrior, rows: np.ndarray) -> float:
     grid = np.stack(np.meshgrid(*[axis] * q, indexing="ij"), axis=-1).reshape(-1, q)
     for j in range(len(prior.means) if prior.precisions is None else N_USERS):
         if prior.precisions is None:
-            inside, law = prior.z[behavior.user[rows]] == j, (prior.base_mean, np.linalg.inv(prior.base_precision))
+            inside, law = (
+                prior.z[behavior.user[rows]] == j,
+                (prior.base_mean, np.linalg.inv(prior.base_precision)),
+            )
         else:
-            inside, law = behavior.user[rows] == j, (prior.means[prior.z[j]], np.linalg.inv(prior.precisions[prior.z[j]]))
+            inside, law = (
+                behavior.user[rows] == j,
+                (prior.means[prior.z[j]], np.linalg.inv(prior.precisions[prior.z[j]])),
+            )
         density = multivariate_normal(*law).pdf(grid)
         chance = np.ones(len(grid))
         for i in rows[inside]:
@@ -139,32 +184,53 @@ def marginal(behavior: Any, prior: LatentPrior, rows: np.ndarray) -> float:
 def test_answers_are_left_out_by_quadrature(q: int, pooled: bool) -> None:
     rng, prior = np.random.default_rng(4), prior_of(pooled, q)
     n = 12
-    behavior = dv.BinaryOutcomes(rng.integers(0, N_USERS, n), rng.standard_normal((n, q)), rng.random(n) < 0.5, n_users=N_USERS)
+    behavior = dv.BinaryOutcomes(
+        rng.integers(0, N_USERS, n),
+        rng.standard_normal((n, q)),
+        rng.random(n) < 0.5,
+        n_users=N_USERS,
+    )
     found = behavior.left_out().laws(prior, {}, np.zeros((N_USERS, q)))
     everything = np.arange(n)
     whole = marginal(behavior, prior, everything)
     wanted = [whole - marginal(behavior, prior, everything[everything != i]) for i in range(n)]
-    np.testing.assert_allclose(found.log_density(behavior.outcome), wanted, atol=2e-3 if q == 2 else 1e-5)
     np.testing.assert_allclose(
-        np.exp(found.log_density(behavior.outcome)) + np.exp(found.log_density(1 - behavior.outcome)), 1.0
+        found.log_density(behavior.outcome), wanted, atol=2e-3 if q == 2 else 1e-5
+    )
+    np.testing.assert_allclose(
+        np.exp(found.log_density(behavior.outcome))
+        + np.exp(found.log_density(1 - behavior.outcome)),
+        1.0,
     )
 
 
-def test_many_dimensions_by_importance_sampling_agree_with_the_quadrature(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_dimensions_by_importance_sampling_agree_with_the_quadrature(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng, prior = np.random.default_rng(5), prior_of(False, 2)
     behavior = dv.BinaryOutcomes(
-        rng.integers(0, N_USERS, 15), rng.standard_normal((15, 2)), rng.random(15) < 0.5, n_users=N_USERS
+        rng.integers(0, N_USERS, 15),
+        rng.standard_normal((15, 2)),
+        rng.random(15) < 0.5,
+        n_users=N_USERS,
     )
-    exact = behavior.left_out().laws(prior, {}, np.zeros((N_USERS, 2))).log_density(behavior.outcome)
+    exact = (
+        behavior.left_out().laws(prior, {}, np.zeros((N_USERS, 2))).log_density(behavior.outcome)
+    )
     monkeypatch.setattr(answers_left_out, "_NODES", {})
-    sampled = behavior.left_out().laws(prior, {}, np.zeros((N_USERS, 2))).log_density(behavior.outcome)
+    sampled = (
+        behavior.left_out().laws(prior, {}, np.zeros((N_USERS, 2))).log_density(behavior.outcome)
+    )
     np.testing.assert_allclose(sampled, exact, atol=0.05)
     assert np.abs(sampled - exact).max() > 0
 
 
 def test_answers_all_alike_have_a_mode() -> None:
-    """A user with very many answers, all yes, under a wide prior: Newton's steps must not run away."""
-    behavior = dv.BinaryOutcomes(np.zeros(400, dtype=int), np.ones((400, 1)), np.ones(400), n_users=2)
+    """A user with very many answers, all yes, under a wide prior: Newton's steps must not run
+    away."""
+    behavior = dv.BinaryOutcomes(
+        np.zeros(400, dtype=int), np.ones((400, 1)), np.ones(400), n_users=2
+    )
     far, wide = np.full((1, 1), -30.0), np.full((1, 1, 1), 1e-4)
     prior = LatentPrior(np.zeros(2, dtype=np.int64), far, wide, far[0], wide[0], np.zeros((2, 1)))
     found = behavior.left_out().laws(prior, {}, np.zeros((2, 1))).log_density(behavior.outcome)
@@ -195,14 +261,26 @@ def test_threads_of_a_user_are_left_out_of_the_joint_distribution() -> None:
     all_means, covariance = law_of_vectors(prior, given_means=True)
     for u in range(N_USERS):
         others, inside = np.arange(N_USERS) != u, participation[:, u] > 0
-        spread = participation[:, others] @ covariance[np.ix_(others, others)] @ participation[:, others].T
+        spread = (
+            participation[:, others]
+            @ covariance[np.ix_(others, others)]
+            @ participation[:, others].T
+        )
         joint = spread + slopes @ slopes.T + np.eye(9) / NOISE
-        mean = participation[:, others] @ all_means[others] + behavior.coefficient_design @ units.mean
+        mean = (
+            participation[:, others] @ all_means[others] + behavior.coefficient_design @ units.mean
+        )
         for f in (-1.0, 0.5):
             whole = multivariate_normal(mean + f * participation[:, u], joint).logpdf(outcome)
             rest = ~inside
-            without = multivariate_normal(mean[rest], joint[np.ix_(rest, rest)]).logpdf(outcome[rest]) if rest.any() else 0.0
-            assert constant[u] + linear[u] * f - 0.5 * precision[u] * f**2 == pytest.approx(whole - without, abs=1e-8)
+            without = (
+                multivariate_normal(mean[rest], joint[np.ix_(rest, rest)]).logpdf(outcome[rest])
+                if rest.any()
+                else 0.0
+            )
+            assert constant[u] + linear[u] * f - 0.5 * precision[u] * f**2 == pytest.approx(
+                whole - without, abs=1e-8
+            )
 
 
 def test_a_known_user_as_a_new_one() -> None:

@@ -1,4 +1,5 @@
-"""OrdinalOutcomes: the likelihood, cut points' conditionals, a proportional-odds regression, predictions and refusals."""
+"""OrdinalOutcomes: the likelihood, cut points' conditionals, a proportional-odds regression,
+predictions and refusals."""
 
 import numpy as np
 import pandas as pd
@@ -42,7 +43,9 @@ def test_the_likelihood_is_that_of_cumulative_logits(intercept, prior):
     vectors, levels = units.vectors(working), behavior.observed.astype(int) - 1
     eta = (behavior.design * vectors[behavior.user]).sum(axis=1)
     free = likelihood.cut_prior.free
-    expected = sum(np.log(probabilities(e, cuts)[level]) for e, level in zip(eta, levels, strict=True))
+    expected = sum(
+        np.log(probabilities(e, cuts)[level]) for e, level in zip(eta, levels, strict=True)
+    )
     expected += (log_expit(cuts[free]) + log_expit(-cuts[free])).sum()
     assert likelihood.log_density(working, {"cut_points": cuts}) == pytest.approx(expected)
     assert likelihood.log_density(working, {"cut_points": cuts[::-1]}) == -np.inf
@@ -61,13 +64,16 @@ def test_cut_points_have_the_conditional_of_the_joint_density(place):
     for value in np.linspace(low, high, 9)[1:-1]:
         cuts = CUTS.copy()
         cuts[place] = value
-        differences.append(likelihood.log_density(latent, {"cut_points": cuts}) - conditional(value))
+        differences.append(
+            likelihood.log_density(latent, {"cut_points": cuts}) - conditional(value)
+        )
     np.testing.assert_allclose(differences, differences[0], rtol=1e-11)
     assert conditional(low) == -np.inf or place == 0
 
 
 def test_answers_stand_for_levels():
-    """Given the cut points, the two answers of an observation say the same of a vector as its level does."""
+    """Given the cut points, the two answers of an observation say the same of a vector as its level
+    does."""
     behavior, rng = ratings(40), np.random.default_rng(2)
     _, likelihood = behavior.prepare(None)
     differences = []
@@ -111,7 +117,9 @@ def fitted():
 
 
 def again(user, design, n_users=N_USERS, outcome=None):
-    return dv.OrdinalOutcomes(user, design, outcome, levels=[1, 2, 3, 4], intercept=True, n_users=n_users)
+    return dv.OrdinalOutcomes(
+        user, design, outcome, levels=[1, 2, 3, 4], intercept=True, n_users=n_users
+    )
 
 
 def test_predictions_for_known_users(fitted):
@@ -119,7 +127,10 @@ def test_predictions_for_known_users(fitted):
     predicted = model.predict_outcome(again([0, 6], [[1.0], [-1.0]]))
     latent, cuts = model.posterior_.flat("latent"), model.posterior_.flat("cut_points")
     for i, (user, x) in enumerate([(0, 1.0), (6, -1.0)]):
-        expected = np.mean([probabilities(f @ [1.0, x], c) for f, c in zip(latent[:, user], cuts, strict=True)], axis=0)
+        expected = np.mean(
+            [probabilities(f @ [1.0, x], c) for f, c in zip(latent[:, user], cuts, strict=True)],
+            axis=0,
+        )
         np.testing.assert_allclose(predicted.probabilities[i], expected, atol=1e-12)
     np.testing.assert_allclose(predicted.probabilities.sum(axis=1), 1.0)
     assert predicted.levels == ("1", "2", "3", "4")
@@ -151,7 +162,9 @@ def test_saved_and_read_back(fitted, tmp_path):
     model.posterior_.save(tmp_path / "run.nc")
     read = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
     new = again([0], [[1.0]])
-    np.testing.assert_array_equal(read.predict_outcome(new).probabilities, model.predict_outcome(new).probabilities)
+    np.testing.assert_array_equal(
+        read.predict_outcome(new).probabilities, model.predict_outcome(new).probabilities
+    )
 
 
 @pytest.mark.slow
@@ -172,11 +185,20 @@ def test_scores_checks_and_trees(fitted):
 def test_levels_left_out_are_those_of_integration(pooled):
     """One number for a vector: p(level | all others) by a fine grid."""
     rng = np.random.default_rng(5)
-    user, design, level = np.array([0, 0, 1, 1, 1]), rng.normal(size=(5, 1)), np.array([1, 3, 2, 4, 1])
+    user, design, level = (
+        np.array([0, 0, 1, 1, 1]),
+        rng.normal(size=(5, 1)),
+        np.array([1, 3, 2, 4, 1]),
+    )
     left_out = dv.OrdinalOutcomes(user, design, level, levels=[1, 2, 3, 4]).left_out()
     means, precisions = np.array([[0.3]]), np.array([[[0.8]]])
     prior = LatentPrior(
-        np.zeros(2, dtype=np.int64), means, None if pooled else precisions, means[0], precisions[0], np.zeros((2, 1))
+        np.zeros(2, dtype=np.int64),
+        means,
+        None if pooled else precisions,
+        means[0],
+        precisions[0],
+        np.zeros((2, 1)),
     )
     laws = left_out.laws(prior, {"cut_points": CUTS}, np.zeros((2, 1)))
     grid = np.linspace(-12, 12, 4001)
@@ -184,11 +206,15 @@ def test_levels_left_out_are_those_of_integration(pooled):
         others = [j for j in range(5) if j != i and (pooled or user[j] == user[i])]
         weight = np.exp(-0.4 * (grid - 0.3) ** 2)
         for j in others:
-            weight = weight * np.array([probabilities(f * design[j, 0], CUTS)[level[j] - 1] for f in grid])
+            weight = weight * np.array(
+                [probabilities(f * design[j, 0], CUTS)[level[j] - 1] for f in grid]
+            )
         chances = np.array([probabilities(f * design[i, 0], CUTS) for f in grid])
         expected = (weight[:, None] * chances).sum(axis=0) / weight.sum()
         np.testing.assert_allclose(laws.probabilities[i], expected, rtol=1e-4)
-        assert np.exp(laws.log_density(level.astype(float))[i]) == pytest.approx(expected[level[i] - 1], rel=1e-4)
+        assert np.exp(laws.log_density(level.astype(float))[i]) == pytest.approx(
+            expected[level[i] - 1], rel=1e-4
+        )
 
 
 def test_wide_locations_by_quadrature():
@@ -202,16 +228,26 @@ def test_wide_locations_by_quadrature():
     )
     rng = np.random.default_rng(0)
     for i, (m, sd) in enumerate([(0.3, 0.5), (2.0, 4.0)]):
-        place = np.searchsorted([-1.0, 1.0], rng.normal(m, sd, 200_000) + rng.logistic(size=200_000))
+        place = np.searchsorted(
+            [-1.0, 1.0], rng.normal(m, sd, 200_000) + rng.logistic(size=200_000)
+        )
         share = np.bincount(place, minlength=3) / 200_000
-        np.testing.assert_allclose(mixture.probabilities[i], share, atol=4.5 * 0.5 / np.sqrt(200_000))
+        np.testing.assert_allclose(
+            mixture.probabilities[i], share, atol=4.5 * 0.5 / np.sqrt(200_000)
+        )
 
 
 def test_levels_as_they_come():
     user, design = [0, 0, 1], [[1.0], [2.0], [3.0]]
-    grades = pd.Categorical(["low", "high", "low"], categories=["low", "middle", "high"], ordered=True)
+    grades = pd.Categorical(
+        ["low", "high", "low"], categories=["low", "middle", "high"], ordered=True
+    )
     assert dv.OrdinalOutcomes(user, design, grades).observed.tolist() == [0.0, 2.0, 0.0]
-    assert dv.OrdinalOutcomes(user, design, pd.Series(grades)).levels.names == ("low", "middle", "high")
+    assert dv.OrdinalOutcomes(user, design, pd.Series(grades)).levels.names == (
+        "low",
+        "middle",
+        "high",
+    )
     text = dv.OrdinalOutcomes(user, design, ["b", "a", "c"], levels=["a", "b", "c"])
     assert text.observed.tolist() == [1.0, 0.0, 2.0]
     assert dv.OrdinalOutcomes(user, design, [1.5, 2, 4]).levels.names == ("1.5", "2", "4")
@@ -240,7 +276,9 @@ def test_refusals_of_fits_and_predictions(fitted):
         dv.OrdinalOutcomes([0, 1], [[1.0], [2.0]], [2, 2], levels=[1, 2, 3]).prepare(None)
     model, _ = fitted
     with pytest.raises(InputError, match="must have the levels of the fit, 1, 2, 3, 4; got 5"):
-        model.predict_outcome(dv.OrdinalOutcomes([0, 0, 0], [[1.0]] * 3, [1, 2, 5], intercept=True, n_users=N_USERS))
+        model.predict_outcome(
+            dv.OrdinalOutcomes([0, 0, 0], [[1.0]] * 3, [1, 2, 5], intercept=True, n_users=N_USERS)
+        )
     with pytest.raises(InputError, match="got 7"):
         model.predict_outcome(again([0], [[1.0]])).log_density([7])
     many = np.arange(60)
@@ -252,5 +290,9 @@ def test_very_many_users_by_blocks_need_nothing_else():
     likelihood = ratings(30).prepare(None)[1]
     assert isinstance(likelihood, OrdinalPanel)
     assert likelihood.one_user_each
-    assert likelihood.log_priors({"cut_points": CUTS[None]}, np.zeros((1, 1)))["cut_points"].shape == (1,)
-    assert CutPrior(3).log_density(CUTS) == pytest.approx((log_expit(CUTS) + log_expit(-CUTS)).sum())
+    assert likelihood.log_priors({"cut_points": CUTS[None]}, np.zeros((1, 1)))[
+        "cut_points"
+    ].shape == (1,)
+    assert CutPrior(3).log_density(CUTS) == pytest.approx(
+        (log_expit(CUTS) + log_expit(-CUTS)).sum()
+    )

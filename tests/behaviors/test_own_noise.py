@@ -18,11 +18,15 @@ RNG = np.random.default_rng(0)
 USER = np.repeat(np.arange(N_USERS - 1), N_EACH)  # the last user has no observations
 SDS = np.where(np.arange(N_USERS) % 2 == 0, 0.2, 2.0)
 DESIGN = RNG.normal(size=(len(USER), 1))
-OUTCOME = 1.5 + DESIGN[:, 0] * np.where(USER < 6, -1.0, 1.5) + SDS[USER] * RNG.standard_normal(len(USER))
+OUTCOME = (
+    1.5 + DESIGN[:, 0] * np.where(USER < 6, -1.0, 1.5) + SDS[USER] * RNG.standard_normal(len(USER))
+)
 
 
 def regression(outcome: Any = OUTCOME, **options: Any) -> dv.UserRegression:
-    return dv.UserRegression(USER, DESIGN, outcome, intercept=True, n_users=N_USERS, noise="user", **options)
+    return dv.UserRegression(
+        USER, DESIGN, outcome, intercept=True, n_users=N_USERS, noise="user", **options
+    )
 
 
 def prepared(**options: Any) -> OwnNoiseRegression:
@@ -39,14 +43,17 @@ def test_residuals_of_a_user_are_multivariate_t() -> None:
 
 
 def test_conditionals_are_those_of_the_joint_density() -> None:
-    """Log joint − log conditional is constant: of a user's precision; of s and ν with the precisions integrated out."""
+    """Log joint − log conditional is constant: of a user's precision; of s and ν with the
+    precisions integrated out."""
     likelihood = prepared()
     latent = np.random.default_rng(2).normal(size=(N_USERS, 2))
     squares = likelihood.panel.sums(likelihood.residual(latent) ** 2)
     noise = np.random.default_rng(3).gamma(2.0, size=N_USERS)
 
     def joint(own: Any, typical: float, dof: float) -> float:
-        return likelihood.log_density(latent, {"noise_precision": own, TYPICAL: typical, "degrees_of_freedom": dof})
+        return likelihood.log_density(
+            latent, {"noise_precision": own, TYPICAL: typical, "degrees_of_freedom": dof}
+        )
 
     shapes, rates = likelihood.own_law(squares, 0.7, 3.0)
     for user in (0, N_USERS - 1):
@@ -54,17 +61,31 @@ def test_conditionals_are_those_of_the_joint_density() -> None:
         for value in np.linspace(0.1, 3.0, 7):
             own = noise.copy()
             own[user] = value
-            differences.append(joint(own, 0.7, 3.0) - gamma.logpdf(value / 0.7, shapes[user], scale=1 / rates[user]))
+            differences.append(
+                joint(own, 0.7, 3.0)
+                - gamma.logpdf(value / 0.7, shapes[user], scale=1 / rates[user])
+            )
         np.testing.assert_allclose(differences, differences[0], atol=1e-8)
 
     def given(typical: float, dof: float) -> float:
         """ln p(precisions | s, ν, rest), of the noises as they stand."""
         shapes, rates = likelihood.own_law(squares, typical, dof)
-        return float((gamma.logpdf(noise / typical, shapes, scale=1 / rates) - np.log(typical)).sum())
+        return float(
+            (gamma.logpdf(noise / typical, shapes, scale=1 / rates) - np.log(typical)).sum()
+        )
 
-    of_typical, of_dof = likelihood.typical_density(squares, 3.0), likelihood.spread_density(squares, 0.7)
-    by_typical = [joint(noise, np.exp(x), 3.0) + x - given(np.exp(x), 3.0) - of_typical(x) for x in np.linspace(-2.0, 2.0, 7)]
-    by_dof = [joint(noise, 0.7, np.exp(x)) + x - given(0.7, np.exp(x)) - of_dof(x) for x in np.linspace(0.1, 4.0, 7)]
+    of_typical, of_dof = (
+        likelihood.typical_density(squares, 3.0),
+        likelihood.spread_density(squares, 0.7),
+    )
+    by_typical = [
+        joint(noise, np.exp(x), 3.0) + x - given(np.exp(x), 3.0) - of_typical(x)
+        for x in np.linspace(-2.0, 2.0, 7)
+    ]
+    by_dof = [
+        joint(noise, 0.7, np.exp(x)) + x - given(0.7, np.exp(x)) - of_dof(x)
+        for x in np.linspace(0.1, 4.0, 7)
+    ]
     np.testing.assert_allclose(by_typical, by_typical[0], atol=1e-8)
     np.testing.assert_allclose(by_dof, by_dof[0], atol=1e-8)
     assert of_dof(0.0) == of_typical(800.0) == -np.inf
@@ -106,7 +127,9 @@ def test_predictions_scores_and_files(fitted: Any, tmp_path: Any) -> None:
     assert predicted.std[1] > 2.0 * predicted.std[0]
     post.save(tmp_path / "run.nc")
     read = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
-    np.testing.assert_array_equal(read.predict_outcome(new).log_density([1.0, 2.0]), predicted.log_density([1.0, 2.0]))
+    np.testing.assert_array_equal(
+        read.predict_outcome(new).log_density([1.0, 2.0]), predicted.log_density([1.0, 2.0])
+    )
     assert np.isfinite(dv.compare({"a": fitted, "b": fitted})["elpd"]).all()
     tree = post.to_arviz(n_prior=40)
     assert {TYPICAL, "degrees_of_freedom"} <= set(tree["log_prior"].data_vars)
@@ -115,7 +138,8 @@ def test_predictions_scores_and_files(fitted: Any, tmp_path: Any) -> None:
 
 
 def test_new_users_have_a_noise_of_their_own(fitted: Any) -> None:
-    """It is drawn around the typical one; what they have done before tells whether theirs is small or large."""
+    """It is drawn around the typical one; what they have done before tells whether theirs is small
+    or large."""
     rows, post = Candidates(fitted.posterior_), fitted.posterior_
     noise = UserNoise(post.flat(TYPICAL), post.flat("degrees_of_freedom"))
     share = rows.noise(noise) / noise.typical[rows.draw]
@@ -138,7 +162,10 @@ def test_new_users_have_a_noise_of_their_own(fitted: Any) -> None:
     [
         ({"degrees_of_freedom": 0.5}, "must be above 1"),
         ({"standard_errors": np.ones(len(USER))}, "standard_errors say what the noise is"),
-        ({"outcome_kind": {"kind": "rounded", "step": 0.5}}, 'noise="user" needs outcomes that are exact numbers'),
+        (
+            {"outcome_kind": {"kind": "rounded", "step": 0.5}},
+            'noise="user" needs outcomes that are exact numbers',
+        ),
     ],
 )
 def test_refusals(options: Any, message: str) -> None:

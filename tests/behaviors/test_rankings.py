@@ -1,4 +1,5 @@
-"""Rankings: the likelihood in the user's units, predictions, cuts, refusals, and what taking them apart costs."""
+"""Rankings: the likelihood in the user's units, predictions, cuts, refusals, and what taking them
+apart costs."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,9 @@ from dualview.outcomes import Orders, RankingMixture
 from dualview.units import GaussianPrior
 
 N_USERS, SIZE = 8, 4
-FEATURES = 2.0 * (np.arange(N_USERS)[:, None] > 3) + np.random.default_rng(9).normal(size=(N_USERS, 2))
+FEATURES = 2.0 * (np.arange(N_USERS)[:, None] > 3) + np.random.default_rng(9).normal(
+    size=(N_USERS, 2)
+)
 
 
 def places_of(utilities):
@@ -19,7 +22,8 @@ def places_of(utilities):
 
 
 def rankings(n=24, seed=0, n_users=N_USERS, **options):
-    """n rankings of four items each by all users but the last; of every other one only two places are known."""
+    """n rankings of four items each by all users but the last; of every other one only two places
+    are known."""
     rng = np.random.default_rng(seed)
     owner = rng.integers(0, n_users - 1, n)
     latent = np.where(np.arange(n_users) < n_users // 2, -1.5, 1.5)
@@ -30,10 +34,14 @@ def rankings(n=24, seed=0, n_users=N_USERS, **options):
         if r % 2:
             places[r, places[r] > 2] = np.nan
     user, ranking = np.repeat(owner, SIZE), np.repeat(np.arange(n), SIZE)
-    return dv.Rankings(user, ranking, design.reshape(-1, 2), places.ravel(), n_users=n_users, **options)
+    return dv.Rankings(
+        user, ranking, design.reshape(-1, 2), places.ravel(), n_users=n_users, **options
+    )
 
 
-@pytest.mark.parametrize("prior", [None, GaussianPrior([0.5, -1.0], [[2.0, 0.1], [0.1, 1.0]])], ids=["default", "given"])
+@pytest.mark.parametrize(
+    "prior", [None, GaussianPrior([0.5, -1.0], [[2.0, 0.1], [0.1, 1.0]])], ids=["default", "given"]
+)
 def test_the_likelihood_is_that_of_utilities_in_the_users_units(prior):
     behavior, rng = rankings(), np.random.default_rng(1)
     units, likelihood = behavior.prepare(prior)
@@ -47,7 +55,9 @@ def test_the_likelihood_is_that_of_utilities_in_the_users_units(prior):
 
 
 def test_rows_in_any_order_and_places_in_any_form():
-    table = pd.DataFrame({"who": ["a", "b", "a", "b", "a"], "day": [1, 2, 1, 2, 1], "x": [0.0, 1.0, 2.0, 3.0, 4.0]})
+    table = pd.DataFrame(
+        {"who": ["a", "b", "a", "b", "a"], "day": [1, 2, 1, 2, 1], "x": [0.0, 1.0, 2.0, 3.0, 4.0]}
+    )
     place = pd.Series([1, 2, None, 1, 2], dtype="Int64")
     behavior = dv.Rankings(table["who"], table["day"], table[["x"]], place)
     assert behavior.observed.tolist() == [1.0, 2.0, np.inf, 1.0, 2.0]
@@ -89,7 +99,11 @@ def test_rankings_are_cut_as_a_whole():
     ],
 )
 def test_refusals(changes, message):
-    given = {"user": [0, 0, 0, 1, 1, 1], "ranking": [7, 7, 7, 8, 8, 8], "place": [1, 2, 3, 3, 2, 1]} | changes
+    given = {
+        "user": [0, 0, 0, 1, 1, 1],
+        "ranking": [7, 7, 7, 8, 8, 8],
+        "place": [1, 2, 3, 3, 2, 1],
+    } | changes
     with pytest.raises(InputError, match=message):
         dv.Rankings(given["user"], given["ranking"], [[0.0], [1.0], [2.0]] * 2, given["place"])
 
@@ -126,19 +140,24 @@ def test_predictions_for_known_users(fitted):
     assert predicted.mean[2] < 0.2 < 0.5 < predicted.mean[5]
     eta = np.einsum("kq,sq->sk", ITEMS, model.posterior_.flat("latent")[:, 0])
     np.testing.assert_allclose(
-        predicted.before([0, 2], [1, 0]), ndtr((eta[:, [0, 2]] - eta[:, [1, 0]]) / np.sqrt(2)).mean(axis=0)
+        predicted.before([0, 2], [1, 0]),
+        ndtr((eta[:, [0, 2]] - eta[:, [1, 0]]) / np.sqrt(2)).mean(axis=0),
     )
     low, high = predicted.interval(0.5).T
     assert ((low <= predicted.median) & (predicted.median <= high)).all()
     drawn = predicted.draws(8000)
     np.testing.assert_allclose((drawn == 1).mean(axis=0), predicted.mean, atol=0.03)
     assert (np.sort(drawn[:, :3], axis=1) == [1, 2, 3]).all()
-    orders = [np.array(p) for p in ([1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1])]
+    orders = [
+        np.array(p) for p in ([1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1])
+    ]
     chances = np.array([np.exp(predicted.log_density(np.concatenate([p, p]))) for p in orders])
     np.testing.assert_allclose(chances.sum(axis=0), 1.0, atol=1e-6)
     first = np.exp(predicted.log_density([1, None, None] * 2))
     np.testing.assert_allclose(first, predicted.mean[[0, 3]], rtol=1e-6)
-    assert model.score(None, behavior) == pytest.approx(-model.predict_outcome(behavior).nll(behavior.observed))
+    assert model.score(None, behavior) == pytest.approx(
+        -model.predict_outcome(behavior).nll(behavior.observed)
+    )
     with pytest.raises(InputError, match="of two rankings"):
         predicted.before([0], [3])
 
@@ -149,7 +168,9 @@ def test_predictions_for_new_users(fitted):
     new = dv.Rankings([N_USERS] * 3, ["a"] * 3, ITEMS)
     before = model.predict_outcome(new, FEATURES[:1])
     assert before.mean.sum() == pytest.approx(1.0)
-    seen = dv.Rankings(np.zeros(9, dtype=int), np.repeat([0, 1, 2], 3), np.tile(ITEMS, (3, 1)), [2, 3, 1] * 3)
+    seen = dv.Rankings(
+        np.zeros(9, dtype=int), np.repeat([0, 1, 2], 3), np.tile(ITEMS, (3, 1)), [2, 3, 1] * 3
+    )
     after = model.predict_outcome(new, FEATURES[:1], seen)
     assert after.mean.sum() == pytest.approx(1.0)
     assert after.mean[2] > before.mean[2] + 0.1
@@ -176,7 +197,11 @@ def test_scores_checks_and_trees(fitted):
     assert np.log(np.exp(values).mean(axis=0)).mean() == pytest.approx(direct)
     assert set(np.unique(tree["posterior_predictive"]["outcome"])) == {1.0, 2.0, 3.0, 4.0}
     some = model.posterior_.to_arviz(["log_likelihood", "observed_data"], n_observations=20)
-    assert some["observed_data"]["outcome"].shape[-1] == SIZE * some["log_likelihood"]["outcome"].shape[-1] < 160
+    assert (
+        some["observed_data"]["outcome"].shape[-1]
+        == SIZE * some["log_likelihood"]["outcome"].shape[-1]
+        < 160
+    )
     assert len(list(model.check(behavior, refit=False))) > 0
 
 
@@ -196,9 +221,12 @@ def test_unseen_items_have_effects_of_their_groups_distribution():
 
 @pytest.mark.slow
 def test_rankings_as_they_are_predict_better_than_taken_apart():
-    """Users rank six items once. Expected log loss, under the truth, of which of two other items each would put first."""
+    """Users rank six items once. Expected log loss, under the truth, of which of two other items
+    each would put first."""
     rng, n_users, size = np.random.default_rng(3), 60, 6
-    latent = np.array([[1.0, 0.0], [-0.5, 1.0]])[np.arange(n_users) % 2] + 0.4 * rng.normal(size=(n_users, 2))
+    latent = np.array([[1.0, 0.0], [-0.5, 1.0]])[np.arange(n_users) % 2] + 0.4 * rng.normal(
+        size=(n_users, 2)
+    )
     items = rng.normal(size=(30, 2))
     sets = np.array([rng.choice(30, size + 2, replace=False) for _ in range(n_users)])
     utilities = np.einsum("ukq,uq->uk", items[sets], latent) + rng.normal(size=sets.shape)
@@ -207,7 +235,9 @@ def test_rankings_as_they_are_predict_better_than_taken_apart():
     truth = ndtr(gap / np.sqrt(2.0))
     place = np.array([places_of(row) for row in utilities[:, :size]])
     settings = {"n_warmup": 300, "n_draws": 300, "n_chains": 2}
-    whole = dv.Rankings(np.repeat(user, size), np.repeat(user, size), items[known.ravel()], place.ravel())
+    whole = dv.Rankings(
+        np.repeat(user, size), np.repeat(user, size), items[known.ravel()], place.ravel()
+    )
     new = dv.Rankings(np.repeat(user, 2), np.repeat(user, 2), items[asked.ravel()])
     chances = dv.DualViewMixture(**settings).fit(None, whole).predict_outcome(new).mean[::2]
     order = [known[u][np.argsort(place[u])].tolist() for u in user]

@@ -1,4 +1,5 @@
-"""SharedOutcome: its constants, its conditionals against the joint density, its units, its parts and its refusals."""
+"""SharedOutcome: its constants, its conditionals against the joint density, its units, its parts
+and its refusals."""
 
 import numpy as np
 import pandas as pd
@@ -22,8 +23,14 @@ SHAPES = [(12, 5), (4, 11)]
 def threads(n_threads=12, n_users=5, seed=0, form=np.asarray, **options):
     """A behavior in odd units, and the generator that made it."""
     rng = np.random.default_rng([seed, n_threads, n_users])
-    participation = (rng.random((n_threads, n_users)) < 0.6) * rng.uniform(0.5, 2.0, (n_threads, n_users))
-    outcome = 40 * participation @ rng.normal(3.0, 2.0, n_users) + 300 + 20 * rng.standard_normal(n_threads)
+    participation = (rng.random((n_threads, n_users)) < 0.6) * rng.uniform(
+        0.5, 2.0, (n_threads, n_users)
+    )
+    outcome = (
+        40 * participation @ rng.normal(3.0, 2.0, n_users)
+        + 300
+        + 20 * rng.standard_normal(n_threads)
+    )
     if options.pop("with_covariates", False):
         options["covariates"] = rng.normal(0.5, [0.1, 30.0], (n_threads, 2))
     return SharedOutcome(form(participation), outcome, **options), rng
@@ -49,12 +56,15 @@ def weight_of_a_thread(behavior):
 
 
 def latent_law(likelihood, noise_precision, means, precisions):
-    """Mean and covariance of latent coefficients and coefficients together: the joint draw is affine in its noise."""
+    """Mean and covariance of latent coefficients and coefficients together: the joint draw is
+    affine in its noise."""
     prior = Prior(np.arange(len(means)), means[:, None], np.sqrt(precisions)[:, None, None])
 
     def draw(noise):
         rng = Scripted(noise)
-        latent, coefficients = likelihood._draw_jointly(rng, noise_precision, prior, np.ones(likelihood.n_coefficients))
+        latent, coefficients = likelihood._draw_jointly(
+            rng, noise_precision, prior, np.ones(likelihood.n_coefficients)
+        )
         return np.append(latent[:, 0], coefficients), rng.used
 
     longest = sum(likelihood.design.shape) + likelihood.n_coefficients
@@ -91,7 +101,12 @@ def spread(values):
     return np.ptp(values) / (1 + np.abs(values).max())
 
 
-CASES = [{}, {"intercept": True}, {"with_covariates": True}, {"with_covariates": True, "intercept": True}]
+CASES = [
+    {},
+    {"intercept": True},
+    {"with_covariates": True},
+    {"with_covariates": True, "intercept": True},
+]
 
 
 @pytest.mark.parametrize("options", CASES, ids=["plain", "intercept", "covariates", "both"])
@@ -125,7 +140,9 @@ class TestConditionals:
         law = likelihood.noise_law(likelihood.residual(state.latent, coefficients))
         differences = []
         for state.noise_precision in (0.01, 0.3, 1.0, 2.0, 50.0):
-            differences.append(naive.log_joint(state, **data) - law.log_density(state.noise_precision))
+            differences.append(
+                naive.log_joint(state, **data) - law.log_density(state.noise_precision)
+            )
         assert spread(differences) < 1e-10
 
     def test_log_density(self, options, shape, form):
@@ -142,7 +159,8 @@ class TestConditionals:
         assert spread(differences) < 1e-10
 
     def test_units(self, options, shape, form):
-        """The joint density in the user's units differs from the one in working units by a constant."""
+        """The joint density in the user's units differs from the one in working units by a
+        constant."""
         behavior, rng = threads(*shape, form=form, **options)
         units, likelihood = behavior.prepare(None)
         constants = behavior.coefficient_units()
@@ -150,7 +168,9 @@ class TestConditionals:
         for _ in range(5):
             state, data = naive_case(likelihood, rng)
             coefficients = np.empty(0) if state.coefficients is None else state.coefficients
-            reported = likelihood.reported({"noise_precision": state.noise_precision, "coefficients": coefficients})
+            reported = likelihood.reported(
+                {"noise_precision": state.noise_precision, "coefficients": coefficients}
+            )
             view = state.views["behavior"]
             users = naive.State(
                 state.z,
@@ -172,8 +192,12 @@ class TestConditionals:
             participation = behavior.participation
             in_units = {
                 "behavior_constants": units.prior,
-                "design": participation.toarray() if sparse.issparse(participation) else participation,
-                "covariates": behavior.coefficient_design if state.coefficients is not None else None,
+                "design": participation.toarray()
+                if sparse.issparse(participation)
+                else participation,
+                "covariates": behavior.coefficient_design
+                if state.coefficients is not None
+                else None,
                 "outcome": behavior.outcome,
                 "noise_variance": likelihood.noise_variance,
                 "coefficient_prior": constants.prior,
@@ -187,7 +211,8 @@ class TestClosedForm:
     @pytest.mark.parametrize("form", FORMS)
     @pytest.mark.parametrize("limit", [4000, 0])
     def test_one_cluster_is_bayesian_linear_regression(self, shape, form, limit, monkeypatch):
-        """Hyperparameters held fixed, in the user's units; limit 0 takes the path for very many users."""
+        """Hyperparameters held fixed, in the user's units; limit 0 takes the path for very many
+        users."""
         monkeypatch.setattr(regression, "DENSE_LIMIT", limit)
         behavior, _ = threads(*shape, form=form)
         units, likelihood = behavior.prepare(None)
@@ -210,7 +235,10 @@ class TestClosedForm:
         sds = np.sqrt(np.diagonal(expected_covariance))
         assert (np.abs(units.vectors(offset[:, None])[:, 0] - expected_mean) < 1e-5 * sds).all()
         np.testing.assert_allclose(
-            units.factor[0, 0] ** 2 * covariance, expected_covariance, rtol=1e-6, atol=2e-6 * np.abs(expected_covariance).max()
+            units.factor[0, 0] ** 2 * covariance,
+            expected_covariance,
+            rtol=1e-6,
+            atol=2e-6 * np.abs(expected_covariance).max(),
         )
 
     def test_intercept_and_covariates_are_coefficients_with_priors_of_their_own(self):
@@ -247,7 +275,11 @@ class TestConstants:
     def test_ridge_penalty_can_be_given(self):
         behavior, _ = threads(ridge=10.0)
         penalty = 10.0 * weight_of_a_thread(behavior) ** 2
-        expected = Ridge(alpha=penalty, fit_intercept=False).fit(behavior.participation, behavior.outcome).coef_
+        expected = (
+            Ridge(alpha=penalty, fit_intercept=False)
+            .fit(behavior.participation, behavior.outcome)
+            .coef_
+        )
         np.testing.assert_allclose(behavior.ridge_estimate(), expected, rtol=1e-9)
 
     def test_ridge_with_intercept_and_covariates(self):
@@ -271,7 +303,12 @@ class TestConstants:
         prior = GaussianPrior([1.0, -2.0], [[2.0, 0.5], [0.5, 3.0]])
         latent_prior = GaussianPrior(4.0, 9.0)
         rng = np.random.default_rng(3)
-        options = {"intercept": True, "covariates": rng.normal(size=(12, 1)), "noise_variance": 7.0, "coefficient_prior": prior}
+        options = {
+            "intercept": True,
+            "covariates": rng.normal(size=(12, 1)),
+            "noise_variance": 7.0,
+            "coefficient_prior": prior,
+        }
         behavior, _ = threads(**options)
         units, likelihood = behavior.prepare(latent_prior)
         assert likelihood.noise_variance == 7.0
@@ -286,7 +323,9 @@ class TestConstants:
         assert behavior.prepare(GaussianPrior(0.0, 1.0))[1].noise_variance == 1.0
 
     def test_constant_covariate_with_a_prior_given(self):
-        behavior, _ = threads(covariates=np.full((12, 1), 0.1), coefficient_prior=GaussianPrior(0.0, 1.0))
+        behavior, _ = threads(
+            covariates=np.full((12, 1), 0.1), coefficient_prior=GaussianPrior(0.0, 1.0)
+        )
         assert behavior.prepare(None)[1].n_coefficients == 1
 
     def test_prior_draws_and_simulated_outcomes_follow_their_laws(self):
@@ -308,7 +347,11 @@ class TestSilence:
     def test_a_silent_user_follows_the_prior_and_disturbs_nobody(self):
         behavior, _ = threads(20, 5)
         participation = np.insert(behavior.participation, 2, 0.0, axis=1)
-        prior, means, precisions = GaussianPrior(100.0, 400.0), np.linspace(-1, 1, 6), np.linspace(0.5, 3, 6)
+        prior, means, precisions = (
+            GaussianPrior(100.0, 400.0),
+            np.linspace(-1, 1, 6),
+            np.linspace(0.5, 3, 6),
+        )
         others = [0, 1, 3, 4, 5]
         for form in FORMS:
             likelihood = SharedOutcome(form(participation), behavior.outcome).prepare(prior)[1]
@@ -316,22 +359,36 @@ class TestSilence:
             assert offset[2] == pytest.approx(means[2], rel=1e-12)
             np.testing.assert_allclose(covariance[2], np.eye(6)[2] / precisions[2], atol=1e-12)
             without = behavior.prepare(prior)[1]
-            expected, expected_covariance = latent_law(without, 1.3, means[others], precisions[others])
+            expected, expected_covariance = latent_law(
+                without, 1.3, means[others], precisions[others]
+            )
             np.testing.assert_allclose(offset[others], expected, rtol=1e-9)
-            np.testing.assert_allclose(covariance[np.ix_(others, others)], expected_covariance, rtol=1e-8, atol=1e-12)
+            np.testing.assert_allclose(
+                covariance[np.ix_(others, others)], expected_covariance, rtol=1e-8, atol=1e-12
+            )
 
     def test_an_empty_thread_says_something_about_the_noise_alone(self):
         behavior, rng = threads(20, 5)
         prior, variance = GaussianPrior(100.0, 400.0), 50.0
         more = SharedOutcome(
-            np.vstack([behavior.participation, np.zeros(5)]), np.append(behavior.outcome, 12.0), noise_variance=variance
+            np.vstack([behavior.participation, np.zeros(5)]),
+            np.append(behavior.outcome, 12.0),
+            noise_variance=variance,
         ).prepare(prior)[1]
-        less = SharedOutcome(behavior.participation, behavior.outcome, noise_variance=variance).prepare(prior)[1]
+        less = SharedOutcome(
+            behavior.participation, behavior.outcome, noise_variance=variance
+        ).prepare(prior)[1]
         means, precisions = np.zeros(5), np.ones(5)
-        for one, other in zip(latent_law(more, 0.8, means, precisions), latent_law(less, 0.8, means, precisions), strict=True):
+        for one, other in zip(
+            latent_law(more, 0.8, means, precisions),
+            latent_law(less, 0.8, means, precisions),
+            strict=True,
+        ):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
         latent = rng.normal(size=(5, 1))
-        with_it, without = (part.noise_law(part.residual(latent, np.empty(0))) for part in (more, less))
+        with_it, without = (
+            part.noise_law(part.residual(latent, np.empty(0))) for part in (more, less)
+        )
         assert with_it.dof == without.dof + 1
         assert with_it.inverse_scale == pytest.approx(without.inverse_scale + 12.0**2 / variance)
 
@@ -342,7 +399,9 @@ class TestParts:
         assert isinstance(behavior, Behavior)
         assert (len(behavior), behavior.n_observations) == (5, 12)
         assert repr(behavior) == "SharedOutcome(12 threads, 5 users, outcome)"
-        assert repr(SharedOutcome(np.ones((2, 3)))) == "SharedOutcome(2 threads, 3 users, no outcome)"
+        assert (
+            repr(SharedOutcome(np.ones((2, 3)))) == "SharedOutcome(2 threads, 3 users, no outcome)"
+        )
 
     @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
     def test_covariates_keep_their_names(self, library):
@@ -364,17 +423,28 @@ class TestParts:
         )
         rows = [7, 2, 3]
         part = behavior.take(rows)
-        participation = [p.toarray() if sparse.issparse(p) else p for p in (part.participation, behavior.participation)]
+        participation = [
+            p.toarray() if sparse.issparse(p) else p
+            for p in (part.participation, behavior.participation)
+        ]
         np.testing.assert_array_equal(participation[0], participation[1][rows])
         np.testing.assert_array_equal(part.outcome, behavior.outcome[rows])
         np.testing.assert_array_equal(part.covariates, behavior.covariates[rows])
-        for name in ("noise_variance", "ridge", "coefficient_prior", "intercept", "coefficient_names"):
+        for name in (
+            "noise_variance",
+            "ridge",
+            "coefficient_prior",
+            "intercept",
+            "coefficient_names",
+        ):
             assert getattr(part, name) == getattr(behavior, name)
         assert SharedOutcome(np.ones((3, 2))).take([0]).outcome is None
 
     def test_take_by_mask(self):
         behavior, _ = threads()
-        np.testing.assert_array_equal(behavior.take(np.arange(12) > 8).outcome, behavior.outcome[9:])
+        np.testing.assert_array_equal(
+            behavior.take(np.arange(12) > 8).outcome, behavior.outcome[9:]
+        )
 
     @pytest.mark.parametrize("rows", [3, [0.5], [[0, 1]], "all"])
     def test_take_refuses_what_is_no_choice_of_threads(self, rows):
@@ -407,30 +477,48 @@ class TestParts:
     @pytest.mark.parametrize("form", FORMS)
     def test_prediction(self, form):
         behavior, rng = threads(with_covariates=True, intercept=True, form=form)
-        new = SharedOutcome(form(rng.random((7, 5))), covariates=rng.normal(size=(7, 2)), intercept=True)
+        new = SharedOutcome(
+            form(rng.random((7, 5))), covariates=rng.normal(size=(7, 2)), intercept=True
+        )
         latent = rng.normal(size=(20, 5))
-        params = {"coefficients": rng.normal(size=(20, 3)), "noise_precision": rng.gamma(2.0, size=20)}
+        params = {
+            "coefficients": rng.normal(size=(20, 3)),
+            "noise_precision": rng.gamma(2.0, size=20),
+        }
         forecast = behavior.forecast(new, latent, params, 0)
-        dense = new.participation.toarray() if sparse.issparse(new.participation) else new.participation
-        expected = latent @ dense.T + params["coefficients"] @ np.column_stack([np.ones(7), new.covariates]).T
+        dense = (
+            new.participation.toarray() if sparse.issparse(new.participation) else new.participation
+        )
+        expected = (
+            latent @ dense.T
+            + params["coefficients"] @ np.column_stack([np.ones(7), new.covariates]).T
+        )
         assert forecast.n == 7
         assert forecast.loads.shape == (7, 0)
         np.testing.assert_allclose(forecast.known(slice(0, 7)), expected)
         np.testing.assert_allclose(forecast.known(slice(2, 4)), expected[:, 2:4])
-        np.testing.assert_allclose(forecast.outcome.spread(slice(0, 7))[:, 0], params["noise_precision"] ** -0.5)
+        np.testing.assert_allclose(
+            forecast.outcome.spread(slice(0, 7))[:, 0], params["noise_precision"] ** -0.5
+        )
 
     @pytest.mark.parametrize("form", FORMS)
     def test_prediction_with_new_users(self, form):
-        """Known users count through their draws, new ones through what each weighs in each thread."""
+        """Known users count through their draws, new ones through what each weighs in each
+        thread."""
         behavior, rng = threads(intercept=True, form=form)
         participation = rng.random((7, 8)) * (rng.random((7, 8)) < 0.6)
-        latent, params = rng.normal(size=(20, 5)), {"coefficients": rng.normal(size=(20, 1)), "noise_precision": np.ones(20)}
+        latent, params = (
+            rng.normal(size=(20, 5)),
+            {"coefficients": rng.normal(size=(20, 1)), "noise_precision": np.ones(20)},
+        )
         forecast = behavior.forecast(form(participation), latent, params, 3)
         expected = latent @ participation[:, :5].T + params["coefficients"]
         np.testing.assert_allclose(forecast.known(slice(0, forecast.n)), expected)
         np.testing.assert_array_equal(forecast.loads.toarray(), participation[:, 5:])
         forecast = behavior.forecast(form(participation[:, 5:]), latent, params, 3)
-        np.testing.assert_allclose(forecast.known(slice(0, forecast.n)), np.tile(params["coefficients"], 7))
+        np.testing.assert_allclose(
+            forecast.known(slice(0, forecast.n)), np.tile(params["coefficients"], 7)
+        )
         np.testing.assert_array_equal(forecast.loads.toarray(), participation[:, 5:])
 
     @pytest.mark.parametrize("form", FORMS)
@@ -440,20 +528,36 @@ class TestParts:
         participation = np.zeros((6, 7))
         participation[:, :5] = rng.random((6, 5))
         participation[[0, 1, 2, 4], [5, 5, 6, 6]] = rng.uniform(0.5, 2.0, 4)
-        outcome, latent, precisions = rng.normal(size=6), rng.normal(size=(4, 5)), rng.gamma(2.0, size=4)
+        outcome, latent, precisions = (
+            rng.normal(size=6),
+            rng.normal(size=(4, 5)),
+            rng.gamma(2.0, size=4),
+        )
         new = SharedOutcome(form(participation), outcome)
-        constant, linear, precision, *_ = behavior.evidence(new, latent, {"noise_precision": precisions}, 2)
+        constant, linear, precision, *_ = behavior.evidence(
+            new, latent, {"noise_precision": precisions}, 2
+        )
         for user, rows in ((0, [0, 1]), (1, [2, 4])):
             for value in (-1.5, 0.0, 2.0):
-                mean = participation[rows, :5] @ latent.T + value * participation[rows, 5 + user][:, None]
+                mean = (
+                    participation[rows, :5] @ latent.T
+                    + value * participation[rows, 5 + user][:, None]
+                )
                 expected = norm.logpdf(outcome[rows][:, None], mean, precisions**-0.5).sum(axis=0)
-                quadratic = constant[:, user] + linear[:, user, 0] * value - 0.5 * precision[:, user, 0, 0] * value**2
+                quadratic = (
+                    constant[:, user]
+                    + linear[:, user, 0] * value
+                    - 0.5 * precision[:, user, 0, 0] * value**2
+                )
                 np.testing.assert_allclose(quadratic, expected)
 
     def test_evidence_of_threads_with_two_new_users_is_refused(self):
         behavior, rng = threads()
         new = SharedOutcome(np.ones((2, 7)), rng.normal(size=2))
-        with pytest.raises(InputError, match="Each thread may have one new user; rows 0, 1 of behavior_new have more"):
+        with pytest.raises(
+            InputError,
+            match="Each thread may have one new user; rows 0, 1 of behavior_new have more",
+        ):
             behavior.evidence(new, np.zeros((3, 5)), {"noise_precision": np.ones(3)}, 2)
 
 
@@ -462,7 +566,10 @@ class TestRefusals:
         ("options", "message"),
         [
             ({"noise_variance": -1.0}, "noise_variance must be a positive number; got -1.0"),
-            ({"noise_variance": "a"}, "noise_variance must be a positive number, \"paper\" or None; got 'a'"),
+            (
+                {"noise_variance": "a"},
+                "noise_variance must be a positive number, \"paper\" or None; got 'a'",
+            ),
             ({"ridge": 0}, "ridge must be a positive number; got 0"),
             ({"ridge": None}, "ridge must be a positive number; got None"),
             ({"intercept": "yes"}, "intercept must be True or False; got 'yes'"),
@@ -474,12 +581,27 @@ class TestRefusals:
                 {"intercept": True, "coefficient_prior": GaussianPrior([0, 0], np.eye(2))},
                 r"coefficient_prior over \(intercept\) must have 1 dimension\(s\); got 2",
             ),
-            ({"coefficient_prior": GaussianPrior(0, 1)}, r"over intercept and covariates; there are none\. Set intercept=True"),
+            (
+                {"coefficient_prior": GaussianPrior(0, 1)},
+                r"over intercept and covariates; there are none\. Set intercept=True",
+            ),
             ({"covariates": np.ones((7, 2))}, "covariates must have a row per thread, 12; got 7"),
-            ({"covariates": np.arange(12.0)}, r"covariates must be a table .* covariates\.reshape\(-1, 1\)"),
-            ({"covariates": pd.DataFrame({"h": [np.nan] + [1.0] * 11})}, r"covariates must be finite; .* row 0, column\(s\) h"),
-            ({"covariates": pl.DataFrame({"h": ["a"] * 12})}, r"covariates must hold numbers only; got text, .* column\(s\) h"),
-            ({"covariates": np.array([[1.0, 1e-200]] * 12)}, r"covariates is too small to compute with in column\(s\) x1"),
+            (
+                {"covariates": np.arange(12.0)},
+                r"covariates must be a table .* covariates\.reshape\(-1, 1\)",
+            ),
+            (
+                {"covariates": pd.DataFrame({"h": [np.nan] + [1.0] * 11})},
+                r"covariates must be finite; .* row 0, column\(s\) h",
+            ),
+            (
+                {"covariates": pl.DataFrame({"h": ["a"] * 12})},
+                r"covariates must hold numbers only; got text, .* column\(s\) h",
+            ),
+            (
+                {"covariates": np.array([[1.0, 1e-200]] * 12)},
+                r"covariates is too small to compute with in column\(s\) x1",
+            ),
         ],
     )
     def test_options(self, options, message):
@@ -489,14 +611,22 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("outcome", "message"),
         [
-            (np.full(12, np.nan), r"outcome must be finite; .* in rows 0, 1, 2, 3, 4, … \(12 in all\)"),
+            (
+                np.full(12, np.nan),
+                r"outcome must be finite; .* in rows 0, 1, 2, 3, 4, … \(12 in all\)",
+            ),
             (["1"] * 12, "outcome must hold numbers only; got text, such as 1"),
             (np.zeros((12, 1)), r"outcome must be one-dimensional; .* Pass outcome\.ravel\(\)"),
             (
                 np.zeros(5),
-                r"n_threads = 5, the length of outcome; got \(12, 5\)\. It looks transposed: pass participation\.T\.",
+                r"n_threads = 5, the length of outcome; got \(12, 5\)\. It looks transposed: "
+                r"pass participation\.T\.",
             ),
-            (np.zeros(9), r"n_threads = 9, the length of outcome; got \(12, 5\)\. Give each row of participation one outcome"),
+            (
+                np.zeros(9),
+                r"n_threads = 9, the length of outcome; got \(12, 5\)\. Give each row of "
+                r"participation one outcome",
+            ),
             (np.full(12, 1e200), "outcome is too large to compute with"),
         ],
     )
@@ -507,25 +637,40 @@ class TestRefusals:
     @pytest.mark.parametrize("value", [0.0, 0.1, -3e7])
     def test_constant_outcome(self, value):
         behavior = SharedOutcome(threads()[0].participation, np.full(12, value))
-        with pytest.raises(InputError, match=r"outcome is constant \(.* in all 12 threads\): .* give behavior_prior"):
+        with pytest.raises(
+            InputError,
+            match=r"outcome is constant \(.* in all 12 threads\): .* give behavior_prior",
+        ):
             behavior.prepare(None)
 
     @pytest.mark.parametrize("value", [0.0, 0.1, 1e9])
     def test_constant_covariate_is_named(self, value):
         table = pd.DataFrame({"hour": np.arange(12.0), "one": np.full(12, value)})
-        with pytest.raises(InputError, match=r"covariates must vary between threads; constant: one\. Use intercept=True"):
+        with pytest.raises(
+            InputError,
+            match=r"covariates must vary between threads; constant: one\. Use intercept=True",
+        ):
             threads(covariates=table, intercept=True)[0].prepare(None)
 
     def test_too_few_threads_or_no_outcome(self):
         with pytest.raises(InputError, match="A fit needs at least two threads; got 1"):
             SharedOutcome(np.ones((1, 3)), [1.0]).prepare(None)
-        with pytest.raises(InputError, match=r"Outcomes are needed here: pass SharedOutcome\(participation, outcome\)"):
+        with pytest.raises(
+            InputError,
+            match=r"Outcomes are needed here: pass SharedOutcome\(participation, outcome\)",
+        ):
             SharedOutcome(np.eye(3)).prepare(None)
 
-    @pytest.mark.parametrize("participation", [np.zeros((12, 5)), np.ones((12, 5)), np.arange(12.0)[:, None] * np.ones(5)])
+    @pytest.mark.parametrize(
+        "participation",
+        [np.zeros((12, 5)), np.ones((12, 5)), np.arange(12.0)[:, None] * np.ones(5)],
+    )
     def test_users_that_cannot_be_told_apart(self, participation):
         behavior = SharedOutcome(participation, threads()[0].outcome)
-        with pytest.raises(InputError, match=r"all equal, .* does participation differ between users\? .* give behavior_prior"):
+        with pytest.raises(
+            InputError,
+            match=r"all equal, .* does participation differ between users\? .* give behavior_prior",
+        ):
             behavior.prepare(None)
 
     def test_prior_of_the_wrong_size(self):
@@ -534,14 +679,27 @@ class TestRefusals:
 
     def test_new_threads(self):
         behavior, _ = threads(intercept=True)
-        for shape, message in (((4, 3), r"\(n_threads, 5\); got \(4, 3\)\.$"), ((5, 7), r"got \(5, 7\)\. It looks transposed")):
+        for shape, message in (
+            ((4, 3), r"\(n_threads, 5\); got \(4, 3\)\.$"),
+            ((5, 7), r"got \(5, 7\)\. It looks transposed"),
+        ):
             with pytest.raises(InputError, match=message):
                 behavior.forecast(np.ones(shape), np.empty((0, 5)), {}, 0)
-        with pytest.raises(InputError, match=r"must have the coefficients of the fit, \['intercept'\]; got none"):
+        with pytest.raises(
+            InputError, match=r"must have the coefficients of the fit, \['intercept'\]; got none"
+        ):
             behavior.forecast(SharedOutcome(np.ones((4, 5))), np.empty((0, 5)), {}, 0)
-        with pytest.raises(InputError, match=r"must have the coefficients of the fit, \['intercept'\]; got none"):
+        with pytest.raises(
+            InputError, match=r"must have the coefficients of the fit, \['intercept'\]; got none"
+        ):
             behavior.forecast(SharedOutcome(np.ones((4, 2))), np.empty((0, 5)), {}, 2)
-        with pytest.raises(InputError, match=r"Columns 5 to 7 are users unknown to the fit: give their features as X_new"):
+        with pytest.raises(
+            InputError,
+            match=r"Columns 5 to 7 are users unknown to the fit: give their features as X_new",
+        ):
             behavior.forecast(np.ones((4, 8)), np.empty((0, 5)), {}, 0)
-        with pytest.raises(InputError, match=r"5 users of the fit and then for each of the 2 new users, 7 in all; got 8"):
+        with pytest.raises(
+            InputError,
+            match=r"5 users of the fit and then for each of the 2 new users, 7 in all; got 8",
+        ):
             behavior.forecast(np.ones((4, 8)), np.empty((0, 5)), {}, 2)

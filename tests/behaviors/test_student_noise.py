@@ -1,4 +1,5 @@
-"""Student-t noise of UserRegression: conditionals, densities, predictions, outcomes left out, refusals."""
+"""Student-t noise of UserRegression: conditionals, densities, predictions, outcomes left out,
+refusals."""
 
 import numpy as np
 import pytest
@@ -21,7 +22,9 @@ OUTCOME = 1.5 + DESIGN[:, 0] * np.where(USER < 4, -1.0, 1.5) + 0.3 * RNG.standar
 
 
 def regression(outcome=OUTCOME, **options):
-    return dv.UserRegression(USER, DESIGN, outcome, intercept=True, n_users=N_USERS, noise="student", **options)
+    return dv.UserRegression(
+        USER, DESIGN, outcome, intercept=True, n_users=N_USERS, noise="student", **options
+    )
 
 
 @pytest.mark.parametrize("dof", [None, 4.0], ids=["learnt", "given"])
@@ -35,7 +38,9 @@ def test_the_likelihood_is_that_of_a_t_distribution(dof):
         working, nu = rng.normal(size=(N_USERS, 2)), dof or nu
         mean = (behavior.design * units.vectors(working)[USER]).sum(axis=1)
         scale = np.sqrt(likelihood.noise_prior.variance / noise / weights)
-        direct = t.logpdf(OUTCOME, nu, mean, scale).sum() + likelihood._working_prior.log_density(noise)
+        direct = t.logpdf(OUTCOME, nu, mean, scale).sum() + likelihood._working_prior.log_density(
+            noise
+        )
         direct += 0.0 if dof else float(gamma.logpdf(nu, 2.0, scale=10.0))
         params = {"noise_precision": noise} | ({} if dof else {"degrees_of_freedom": nu})
         differences.append(likelihood.log_density(working, params) - direct)
@@ -43,17 +48,25 @@ def test_the_likelihood_is_that_of_a_t_distribution(dof):
 
 
 def test_conditionals_are_those_of_the_joint_density():
-    """Log joint − log conditional is constant: of the noise, of the degrees of freedom, and of a weight."""
+    """Log joint − log conditional is constant: of the noise, of the degrees of freedom, and of a
+    weight."""
     _, likelihood = regression().prepare(None)
     latent = np.random.default_rng(2).normal(size=(N_USERS, 2))
     residual = likelihood.residual(latent)
-    of_noise, of_dof = likelihood.noise_density(residual, 3.0), likelihood.dof_density(residual, 0.7)
+    of_noise, of_dof = (
+        likelihood.noise_density(residual, 3.0),
+        likelihood.dof_density(residual, 0.7),
+    )
     by_noise = [
-        likelihood.log_density(latent, {"noise_precision": np.exp(x), "degrees_of_freedom": 3.0}) + x - of_noise(x)
+        likelihood.log_density(latent, {"noise_precision": np.exp(x), "degrees_of_freedom": 3.0})
+        + x
+        - of_noise(x)
         for x in np.linspace(-2.0, 2.0, 7)
     ]
     by_dof = [
-        likelihood.log_density(latent, {"noise_precision": 0.7, "degrees_of_freedom": np.exp(x)}) + x - of_dof(x)
+        likelihood.log_density(latent, {"noise_precision": 0.7, "degrees_of_freedom": np.exp(x)})
+        + x
+        - of_dof(x)
         for x in np.linspace(0.1, 4.0, 7)
     ]
     np.testing.assert_allclose(by_noise, by_noise[0], atol=1e-8)
@@ -62,7 +75,9 @@ def test_conditionals_are_those_of_the_joint_density():
     params = {"noise_precision": 0.7, "degrees_of_freedom": 3.0}
     shape, rates = likelihood.weight_law(latent, params)
     weight = np.linspace(0.1, 3.0, 7)
-    joint = norm.logpdf(residual[0], 0.0, (0.7 * weight) ** -0.5) + gamma.logpdf(weight, 1.5, scale=1 / 1.5)
+    joint = norm.logpdf(residual[0], 0.0, (0.7 * weight) ** -0.5) + gamma.logpdf(
+        weight, 1.5, scale=1 / 1.5
+    )
     by_weight = joint - gamma.logpdf(weight, shape, scale=1 / rates[0])
     np.testing.assert_allclose(by_weight, by_weight[0], atol=1e-8)
     assert likelihood.conjugate(params) is None
@@ -77,7 +92,13 @@ def test_densities_of_smeared_t_distributions(dof):
     for sd in (0.1, 3.0):
         tight = {"limit": 500, "epsabs": 0.0, "epsrel": 1e-8}
         direct = [
-            quad(lambda z, v=value, s=sd: t.pdf(v - s * z, dof, scale=0.7) * norm.pdf(z), -18, 18, **tight)[0] for value in x
+            quad(
+                lambda z, v=value, s=sd: t.pdf(v - s * z, dof, scale=0.7) * norm.pdf(z),
+                -18,
+                18,
+                **tight,
+            )[0]
+            for value in x
         ]
         np.testing.assert_allclose(np.exp(log_smeared_student(x, sd, 0.7, dof)), direct, rtol=2e-6)
 
@@ -85,10 +106,14 @@ def test_densities_of_smeared_t_distributions(dof):
 def test_predictive_distributions():
     outcome = StudentOutcome(np.array([0.5, 1.0]), np.array([3.0, 8.0]))
     locations, sds = np.array([[0.0, 1.0], [1.0, -1.0]]), np.array([[0.0, 0.6], [0.0, 0.3]])
-    mixture = StudentMixture(2, 2, lambda c: Parts(np.full((2, 1), -np.log(2)), locations[:, c], sds[:, c]), outcome)
+    mixture = StudentMixture(
+        2, 2, lambda c: Parts(np.full((2, 1), -np.log(2)), locations[:, c], sds[:, c]), outcome
+    )
     drawn = mixture.draws(100_000, seed=1)
     np.testing.assert_allclose(mixture.mean, locations.mean(axis=0))
-    variance = (sds**2 + np.array([[0.25 * 3.0], [8.0 / 6.0]]) + (locations - locations.mean(axis=0)) ** 2).mean(axis=0)
+    variance = (
+        sds**2 + np.array([[0.25 * 3.0], [8.0 / 6.0]]) + (locations - locations.mean(axis=0)) ** 2
+    ).mean(axis=0)
     np.testing.assert_allclose(mixture.std**2, variance)
     for level in (0.025, 0.5, 0.9):
         hits = (drawn <= mixture.quantile(level)).mean(axis=0)
@@ -107,7 +132,9 @@ def fitted():
 
 
 def again(user, design, n_users=N_USERS, outcome=None):
-    return dv.UserRegression(user, design, outcome, intercept=True, n_users=n_users, noise="student")
+    return dv.UserRegression(
+        user, design, outcome, intercept=True, n_users=n_users, noise="student"
+    )
 
 
 @pytest.mark.usefixtures("few_replicates")
@@ -115,44 +142,67 @@ def again(user, design, n_users=N_USERS, outcome=None):
 def test_predictions_scores_and_files(fitted, tmp_path):
     new = again([0, 6], [[1.0], [-1.0]])
     predicted, post = fitted.predict_outcome(new), fitted.posterior_
-    latent, scales, dof = post.flat("latent"), post.flat("noise_precision") ** -0.5, post.flat("degrees_of_freedom")
+    latent, scales, dof = (
+        post.flat("latent"),
+        post.flat("noise_precision") ** -0.5,
+        post.flat("degrees_of_freedom"),
+    )
     means = np.column_stack([latent[:, 0] @ [1.0, 1.0], latent[:, 6] @ [1.0, -1.0]])
     direct = t.pdf([1.0, 2.0], dof[:, None], means, scales[:, None]).mean(axis=0)
     np.testing.assert_allclose(np.exp(predicted.log_density([1.0, 2.0])), direct, rtol=1e-8)
     later = again([N_USERS], [[0.0]], N_USERS + 1)
     before = fitted.predict_outcome(later, FEATURES[:1])
-    after = fitted.predict_outcome(later, FEATURES[:1], again(np.zeros(12, dtype=int), np.zeros((12, 1)), 1, np.full(12, 6.0)))
+    after = fitted.predict_outcome(
+        later, FEATURES[:1], again(np.zeros(12, dtype=int), np.zeros((12, 1)), 1, np.full(12, 6.0))
+    )
     assert after.median[0] > before.median[0]
     assert np.isfinite(before.log_density([2.0])).all()
     post.save(tmp_path / "run.nc")
     read = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
-    np.testing.assert_array_equal(read.predict_outcome(new).log_density([1.0, 2.0]), predicted.log_density([1.0, 2.0]))
+    np.testing.assert_array_equal(
+        read.predict_outcome(new).log_density([1.0, 2.0]), predicted.log_density([1.0, 2.0])
+    )
     assert np.isfinite(dv.compare({"a": fitted, "b": fitted})["elpd"]).all()
     tree = post.to_arviz(n_prior=40)
     assert "degrees_of_freedom" in tree["log_prior"]
     values = tree["log_likelihood"]["outcome"].values.reshape(-1, 60)
-    assert np.log(np.exp(values).mean(axis=0)).mean() == pytest.approx(fitted.score(None, regression()))
+    assert np.log(np.exp(values).mean(axis=0)).mean() == pytest.approx(
+        fitted.score(None, regression())
+    )
     assert len(list(fitted.check(regression(), refit=False))) > 0
 
 
 def test_outcomes_left_out_are_those_of_integration():
-    """Averages over draws of f and of weights of conditional densities agree with a fine grid over f."""
-    rng, user, design = np.random.default_rng(5), np.zeros(4, dtype=int), np.array([[1.0], [-0.5], [2.0], [0.7]])
+    """Averages over draws of f and of weights of conditional densities agree with a fine grid over
+    f."""
+    rng, user, design = (
+        np.random.default_rng(5),
+        np.zeros(4, dtype=int),
+        np.array([[1.0], [-0.5], [2.0], [0.7]]),
+    )
     outcome = np.array([0.6, -0.4, 0.5, 3.0])
-    behavior = dv.UserRegression(user, design, outcome, n_users=1, noise="student", degrees_of_freedom=3.0)
+    behavior = dv.UserRegression(
+        user, design, outcome, n_users=1, noise="student", degrees_of_freedom=3.0
+    )
     means, base = np.array([[0.3]]), np.array([[1e12]])
-    prior = LatentPrior(np.zeros(1, dtype=np.int64), means, np.array([[[0.8]]]), means[0], base, np.zeros((1, 1)))
+    prior = LatentPrior(
+        np.zeros(1, dtype=np.int64), means, np.array([[[0.8]]]), means[0], base, np.zeros((1, 1))
+    )
     grid = np.linspace(-8.0, 8.0, 4001)
     log_rows = t.logpdf(outcome[:, None], 3.0, design * grid, 0.6)
     weights = np.exp(log_rows.sum(axis=0) - 0.4 * (grid - 0.3) ** 2)
     drawn = rng.choice(grid, 800, p=weights / weights.sum())
     left_out, params = behavior.left_out(), {"noise_precision": 0.6**-2}
     laws = [left_out.laws(prior, params, np.array([[f]])) for f in drawn]
-    inverse = np.exp(-np.array([law.log_density(outcome) for law in laws]))  # 1/p, whose mean is 1/p(y | others)
+    inverse = np.exp(
+        -np.array([law.log_density(outcome) for law in laws])
+    )  # 1/p, whose mean is 1/p(y | others)
     for i in range(4):
         others = np.exp(np.delete(log_rows, i, axis=0).sum(axis=0) - 0.4 * (grid - 0.3) ** 2)
         expected = (others * np.exp(log_rows[i])).sum() / others.sum()
-        assert abs(inverse[:, i].mean() - 1.0 / expected) < 4.5 * inverse[:, i].std() / np.sqrt(len(drawn))
+        assert abs(inverse[:, i].mean() - 1.0 / expected) < 4.5 * inverse[:, i].std() / np.sqrt(
+            len(drawn)
+        )
     placed = laws[0].standardised(rng, laws[0].locations + np.array([-1.0, 0.0, 1.0, 2.0]))
     assert placed[0] < 0.0 == placed[1] < placed[2]
 
@@ -178,7 +228,10 @@ def test_outliers_move_a_normal_regression_and_not_this_one():
         ({"degrees_of_freedom": 0.5}, "must be above 1"),
         ({"degrees_of_freedom": -3.0}, "degrees_of_freedom"),
         ({"standard_errors": np.ones(60)}, "standard_errors say what the noise is"),
-        ({"outcome_kind": {"kind": "rounded", "step": 0.5}}, "needs outcomes that are exact numbers"),
+        (
+            {"outcome_kind": {"kind": "rounded", "step": 0.5}},
+            "needs outcomes that are exact numbers",
+        ),
     ],
 )
 def test_refusals(options, message):

@@ -1,4 +1,5 @@
-"""The noise that the restricted likelihood of one cluster estimates, σ_0² of shared outcomes by default."""
+"""The noise that the restricted likelihood of one cluster estimates, σ_0² of shared outcomes by
+default."""
 
 import numpy as np
 import pytest
@@ -12,16 +13,20 @@ from dualview.behaviors import threads_noise
 
 
 def forum(n_threads=60, n_users=40, seed=0, spread=50.0, noise_variance=4.0):
-    """Threads among users with coefficients N(50, spread²) in which everybody takes part with probability one half."""
+    """Threads among users with coefficients N(50, spread²) in which everybody takes part with
+    probability one half."""
     rng = np.random.default_rng(seed)
     takes_part = rng.random((n_threads, n_users)) < 0.5
     participation = takes_part / np.maximum(takes_part.sum(axis=1, keepdims=True), 1)
     latent = 50.0 + spread * rng.standard_normal(n_users)
-    return participation, participation @ latent + np.sqrt(noise_variance) * rng.standard_normal(n_threads)
+    return participation, participation @ latent + np.sqrt(noise_variance) * rng.standard_normal(
+        n_threads
+    )
 
 
 def by_a_grid(participation, outcome, outside):
-    """The median from covariances of contrasts that are free of the fixed columns, on a grid of both unknowns."""
+    """The median from covariances of contrasts that are free of the fixed columns, on a grid of
+    both unknowns."""
     contrasts = null_space(np.column_stack([participation.sum(axis=1), outside]).T).T
     y, design = contrasts @ outcome, contrasts @ participation
     n, of_users = len(y), design @ design.T
@@ -31,7 +36,10 @@ def by_a_grid(participation, outcome, outside):
     heights = []
     for logit in logits:
         covariance = np.eye(n) + of_users * np.exp(logit) * n / np.trace(of_users)
-        misfit, log_determinant = y @ np.linalg.solve(covariance, y), np.linalg.slogdet(covariance)[1]
+        misfit, log_determinant = (
+            y @ np.linalg.solve(covariance, y),
+            np.linalg.slogdet(covariance)[1],
+        )
         log_density = -0.5 * (n * log_variances + log_determinant + misfit * np.exp(-log_variances))
         heights.append(log_density + np.log(expit(logit) * expit(-logit)))
     joint = np.exp(np.array(heights) - np.max(heights))
@@ -53,7 +61,8 @@ def test_it_is_the_median_of_a_grid(n_threads, n_users, intercept):
 
 
 def test_without_users_it_is_that_of_a_mean():
-    """Users who are all in every thread bring nothing beside their mean: Q/χ² with T − 1 degrees of freedom is left."""
+    """Users who are all in every thread bring nothing beside their mean: Q/χ² with T − 1 degrees of
+    freedom is left."""
     outcome = np.random.default_rng(2).normal(3.0, 2.0, 30)
     found = dv.SharedOutcome(np.ones((30, 4)), outcome).noise_constant
     assert found == pytest.approx(29 * outcome.var(ddof=1) / chi2.median(29), rel=1e-6)
@@ -67,7 +76,9 @@ def test_units_do_not_matter(shape):
     order = np.random.default_rng(3).permutation(shape[0])
     for other in (
         dv.SharedOutcome(participation, outcome + 1e4, covariates, intercept=True),
-        dv.SharedOutcome(participation, outcome - 7.0 * covariates[:, 0], 3.0 * covariates + 5.0, intercept=True),
+        dv.SharedOutcome(
+            participation, outcome - 7.0 * covariates[:, 0], 3.0 * covariates + 5.0, intercept=True
+        ),
         dv.SharedOutcome(1e3 * participation, outcome, covariates, intercept=True),
         dv.SharedOutcome(sparse.csr_array(participation), outcome, covariates, intercept=True),
         dv.SharedOutcome(participation[order], outcome[order], covariates[order], intercept=True),
@@ -98,7 +109,9 @@ def test_lanczos_agrees_with_eigenvalues(monkeypatch, n_threads, n_users):
     rng = np.random.default_rng(4)
     activity = 1.0 / np.arange(1, n_users + 1)
     users = rng.choice(n_users, 4 * n_threads, p=activity / activity.sum())
-    cells = sparse.csr_array((np.ones(4 * n_threads), (np.repeat(np.arange(n_threads), 4), users)), (n_threads, n_users))
+    cells = sparse.csr_array(
+        (np.ones(4 * n_threads), (np.repeat(np.arange(n_threads), 4), users)), (n_threads, n_users)
+    )
     outcome = cells @ rng.normal(5.0, 1.0, n_users) + 2.0 * rng.standard_normal(n_threads)
     exact = dv.SharedOutcome(cells, outcome, intercept=True).noise_constant
     monkeypatch.setattr(threads_noise, "_MOST_EXACT", 10)
@@ -115,7 +128,14 @@ def test_groups_are_taken_out_with_their_degrees_of_freedom():
         rng = np.random.default_rng([seed, 1])
         sections = rng.integers(0, 30, 120)
         outcome = outcome + 20.0 * rng.standard_normal(30)[sections]
-        logs.append(np.log(dv.SharedOutcome(participation, outcome, groups={"section": sections}).noise_constant / 4.0))
+        logs.append(
+            np.log(
+                dv.SharedOutcome(
+                    participation, outcome, groups={"section": sections}
+                ).noise_constant
+                / 4.0
+            )
+        )
     assert abs(np.mean(logs)) < 0.5
 
 
@@ -128,13 +148,17 @@ def test_where_nothing_is_left_it_is_the_variance_of_outcomes():
 
 def test_the_papers_is_there_by_name():
     participation, outcome = forum()
-    plain, paper = (dv.SharedOutcome(participation, outcome, noise_variance=given) for given in (None, "paper"))
+    plain, paper = (
+        dv.SharedOutcome(participation, outcome, noise_variance=given) for given in (None, "paper")
+    )
     assert paper.noise_constant == np.var(outcome, ddof=1)
     assert paper.prepare(None)[1].noise_variance == paper.noise_constant
     assert paper.take(np.arange(30)).noise_constant == np.var(outcome[:30], ddof=1)
     assert plain.take(np.arange(30)).noise_constant != plain.noise_constant
     assert plain.fingerprint()["noise_variance"] == "likelihood"
-    assert paper.fingerprint()["noise_variance"] is None  # as in manifests of versions that had no other
+    assert (
+        paper.fingerprint()["noise_variance"] is None
+    )  # as in manifests of versions that had no other
 
 
 def test_a_description_has_the_number():

@@ -1,4 +1,5 @@
-"""UserRegression: its constants, its noise against the joint density, closed forms, a mixed model, units and refusals."""
+"""UserRegression: its constants, its noise against the joint density, closed forms, a mixed model,
+units and refusals."""
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,9 @@ def scores(n_each=1, n_users=30, outcome=None, **options):
 
 def test_one_score_of_each_user_is_warned_of_once():
     model = dv.DualViewMixture(2, n_warmup=1, n_draws=2, n_chains=2, n_jobs=1)
-    with pytest.warns(DataWarning, match="whole numbers from 1 to 5, and 30 users have 30") as caught:
+    with pytest.warns(
+        DataWarning, match="whole numbers from 1 to 5, and 30 users have 30"
+    ) as caught:
         model.fit(None, scores())
     told = [str(warning.message) for warning in caught if "whole numbers" in str(warning.message)]
     assert len(told) == 1
@@ -76,7 +79,9 @@ def test_ridge_estimates_are_the_users_own():
     for u in range(N_USERS):
         own = behavior.user == u
         x, y = behavior.design[own], behavior.outcome[own]
-        np.testing.assert_allclose(estimate[u], np.linalg.solve(x.T @ x + 0.5 * np.eye(Q), x.T @ y), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            estimate[u], np.linalg.solve(x.T @ x + 0.5 * np.eye(Q), x.T @ y), rtol=1e-9, atol=1e-12
+        )
     np.testing.assert_array_equal(estimate[-1], 0.0)
 
 
@@ -99,7 +104,9 @@ def test_working_units_are_the_users_units():
     residual = behavior.outcome - (behavior.design * vectors[behavior.user]).sum(axis=1)
     order = np.argsort(behavior.user, kind="stable")
     np.testing.assert_allclose(
-        likelihood.residual(working), residual[order] / np.sqrt(likelihood.noise_prior.variance), rtol=1e-8
+        likelihood.residual(working),
+        residual[order] / np.sqrt(likelihood.noise_prior.variance),
+        rtol=1e-8,
     )
     assert likelihood.reported({"noise_precision": 3.0})["noise_precision"] == pytest.approx(
         3.0 / likelihood.noise_prior.variance
@@ -112,7 +119,9 @@ def test_the_noises_law_is_the_joint_densitys():
     latent = rng.normal(size=(N_USERS, Q))
     law = likelihood.noise_law(likelihood.residual(latent))
     grid = np.geomspace(0.01, 10, 7)
-    differences = [likelihood.log_density(latent, {"noise_precision": s}) - law.log_density(s) for s in grid]
+    differences = [
+        likelihood.log_density(latent, {"noise_precision": s}) - law.log_density(s) for s in grid
+    ]
     np.testing.assert_allclose(differences, differences[0], rtol=1e-10)
 
 
@@ -123,7 +132,8 @@ def one_cluster(behavior, **options):
 
 
 def test_one_cluster_is_a_mixed_model():
-    """Balanced and with many users, where the prior hardly matters: statsmodels' random coefficients and noise."""
+    """Balanced and with many users, where the prior hardly matters: statsmodels' random
+    coefficients and noise."""
     rng = np.random.default_rng(3)
     n_users, n_each = 60, 8
     user = np.repeat(np.arange(n_users), n_each)
@@ -151,19 +161,27 @@ def test_a_user_without_observations_has_the_predictive_of_a_new_one():
     assert (np.abs(predicted.mean[0] - silent.mean(axis=0)) < 4.5 * error).all()
     draws = predicted.draws(4000)[:, 0]
     for p in (0.1, 0.5, 0.9):
-        np.testing.assert_allclose((draws < np.quantile(silent, p, axis=0)).mean(axis=0), p, atol=0.08)
+        np.testing.assert_allclose(
+            (draws < np.quantile(silent, p, axis=0)).mean(axis=0), p, atol=0.08
+        )
 
 
 def test_evidence_is_the_likelihood_of_new_users_observations():
     behavior, rng = measures()
     new = dv.UserRegression([0, 0, 1], rng.normal(size=(3, Q)), rng.normal(size=3), n_users=3)
     precisions = rng.gamma(2.0, size=5)
-    constant, linear, precision, *_ = behavior.evidence(new, np.zeros((5, N_USERS, Q)), {"noise_precision": precisions}, 3)
+    constant, linear, precision, *_ = behavior.evidence(
+        new, np.zeros((5, N_USERS, Q)), {"noise_precision": precisions}, 3
+    )
     for j, rows in ((0, [0, 1]), (1, [2]), (2, [])):
         f = rng.normal(size=Q)
         residual = new.outcome[rows] - new.design[rows] @ f
-        expected = 0.5 * len(rows) * np.log(precisions / (2 * np.pi)) - 0.5 * precisions * (residual @ residual)
-        np.testing.assert_allclose(constant[:, j] + linear[:, j] @ f - 0.5 * f @ precision[:, j] @ f, expected, atol=1e-12)
+        expected = 0.5 * len(rows) * np.log(precisions / (2 * np.pi)) - 0.5 * precisions * (
+            residual @ residual
+        )
+        np.testing.assert_allclose(
+            constant[:, j] + linear[:, j] @ f - 0.5 * f @ precision[:, j] @ f, expected, atol=1e-12
+        )
 
 
 @pytest.fixture(scope="module")
@@ -177,16 +195,23 @@ class TestPrediction:
         model, behavior = fitted
         new = behavior.take([3, 5])
         predicted = model.predict_outcome(new)
-        latent, precision = model.posterior_.flat("latent"), model.posterior_.flat("noise_precision")
+        latent, precision = (
+            model.posterior_.flat("latent"),
+            model.posterior_.flat("noise_precision"),
+        )
         for i in range(2):
             locations = latent[:, new.user[i]] @ new.design[i]
             assert predicted.mean[i] == pytest.approx(locations.mean())
-            assert predicted.std[i] == pytest.approx(np.sqrt(locations.var() + (1 / precision).mean()))
+            assert predicted.std[i] == pytest.approx(
+                np.sqrt(locations.var() + (1 / precision).mean())
+            )
 
     def test_new_users_by_features_agree_with_their_latent_vectors(self, fitted):
         model, _ = fitted
         X_new, row = np.array([[3.0, 4.0]]), np.array([0.5, -1.0, 2.0])
-        outcome = model.predict_outcome(dv.UserRegression([N_USERS], [row], n_users=N_USERS + 1), X_new=X_new)
+        outcome = model.predict_outcome(
+            dv.UserRegression([N_USERS], [row], n_users=N_USERS + 1), X_new=X_new
+        )
         vector = model.predict_latent(X_new)
         inner = np.quantile(vector.draws(20000)[:, 0] @ row, [0.25, 0.5, 0.75])
         noise = np.sqrt(1 / model.posterior_["noise_precision"].mean())
@@ -201,13 +226,17 @@ class TestPrediction:
         away, spread = point - means[:, 0], covariances[:, 0]
         squares = (away * np.linalg.solve(spread, away[..., None])[..., 0]).sum(axis=1)
         terms = np.exp(-0.5 * squares) / np.sqrt(np.linalg.det(2 * np.pi * spread))
-        assert vector.log_density([point])[0] == pytest.approx(np.log(np.exp(log_weights[:, 0]) @ terms))
+        assert vector.log_density([point])[0] == pytest.approx(
+            np.log(np.exp(log_weights[:, 0]) @ terms)
+        )
 
     def test_a_saved_posterior_predicts_the_same(self, fitted, tmp_path):
         model, behavior = fitted
         model.posterior_.save(tmp_path / "run.nc")
         again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
-        np.testing.assert_array_equal(again.predict_outcome(behavior).mean, model.predict_outcome(behavior).mean)
+        np.testing.assert_array_equal(
+            again.predict_outcome(behavior).mean, model.predict_outcome(behavior).mean
+        )
         assert again.posterior_.latent_names == ["x0", "x1", "x2"]
 
     @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
@@ -215,31 +244,44 @@ class TestPrediction:
         model, _ = fitted
         row = [[0.0, 1.0, 0.0]]
         place, spread = (
-            part[0, 1] for part in (model.predict_latent([[3.0, 4.0]]).mean, model.predict_latent([[3.0, 4.0]]).std)
+            part[0, 1]
+            for part in (
+                model.predict_latent([[3.0, 4.0]]).mean,
+                model.predict_latent([[3.0, 4.0]]).std,
+            )
         )
         target = place + 0.5 * min(spread, 20.0)
-        many = dv.UserRegression(np.zeros(60, dtype=int), np.repeat(row, 60, axis=0), np.full(60, target))
+        many = dv.UserRegression(
+            np.zeros(60, dtype=int), np.repeat(row, 60, axis=0), np.full(60, target)
+        )
         assert model.predict_latent([[3.0, 4.0]], many).mean[0, 1] == pytest.approx(target, abs=1.0)
         new = dv.UserRegression([N_USERS], row, n_users=N_USERS + 1)
-        assert model.predict_outcome(new, [[3.0, 4.0]], many).mean[0] == pytest.approx(target, abs=1.0)
+        assert model.predict_outcome(new, [[3.0, 4.0]], many).mean[0] == pytest.approx(
+            target, abs=1.0
+        )
 
 
 def two_kinds(n_each=12, n_rows=20, seed=4, **options):
-    """Calm users and wild ones, told apart by their features; the wild ones' noise has ten times the standard deviation."""
+    """Calm users and wild ones, told apart by their features; the wild ones' noise has ten times
+    the standard deviation."""
     rng = np.random.default_rng(seed)
     kind = np.repeat([0, 1], n_each)
     X = 6.0 * kind[:, None] + rng.normal(size=(2 * n_each, 2))
     user = np.repeat(np.arange(2 * n_each), n_rows)
     design = rng.normal(size=(len(user), 1))
     level = 3.0 * kind + rng.normal(size=2 * n_each)
-    outcome = design[:, 0] * level[user] + np.where(kind[user], 5.0, 0.5) * rng.normal(size=len(user))
+    outcome = design[:, 0] * level[user] + np.where(kind[user], 5.0, 0.5) * rng.normal(
+        size=len(user)
+    )
     return X, dv.UserRegression(user, design, outcome, noise="cluster", **options)
 
 
 @pytest.fixture(scope="module")
 def noisy():
     X, behavior = two_kinds()
-    return dv.DualViewMixture(n_warmup=200, n_draws=200, n_chains=2, random_state=1).fit(X, behavior), behavior
+    return dv.DualViewMixture(n_warmup=200, n_draws=200, n_chains=2, random_state=1).fit(
+        X, behavior
+    ), behavior
 
 
 class TestNoiseByCluster:
@@ -259,11 +301,16 @@ class TestNoiseByCluster:
         model, behavior = noisy
         new = behavior.take([3, 300])
         predicted = model.predict_outcome(new)
-        latent, precision = model.posterior_.flat("latent"), model.posterior_.flat("noise_precision")
+        latent, precision = (
+            model.posterior_.flat("latent"),
+            model.posterior_.flat("noise_precision"),
+        )
         for i, u in enumerate(new.user):
             locations = latent[:, u] * new.design[i, 0]
             assert predicted.mean[i] == pytest.approx(locations.mean())
-            assert predicted.std[i] == pytest.approx(np.sqrt(locations.var() + (1 / precision[:, u]).mean()))
+            assert predicted.std[i] == pytest.approx(
+                np.sqrt(locations.var() + (1 / precision[:, u]).mean())
+            )
 
     def test_new_users_by_features(self, noisy):
         model, _ = noisy
@@ -277,7 +324,9 @@ class TestNoiseByCluster:
         middle = [[3.0, 3.0]]
         shares = []
         for size in (0.4, 4.0):
-            seen = dv.UserRegression([0] * 6, np.zeros((6, 1)), size * np.array([1, -1, 0.5, -1.5, 1, -1]))
+            seen = dv.UserRegression(
+                [0] * 6, np.zeros((6, 1)), size * np.array([1, -1, 0.5, -1.5, 1, -1])
+            )
             new = dv.UserRegression([24], [[0.0]], n_users=25)
             low, high = model.predict_outcome(new, middle, seen).interval(0.5)[0]
             shares.append((high - low) / 1.349)
@@ -288,13 +337,21 @@ class TestNoiseByCluster:
         _, behavior = noisy
         rng = np.random.default_rng(3)
         new = dv.UserRegression([0, 0, 1], rng.normal(size=(3, 1)), rng.normal(size=3), n_users=3)
-        by_one = behavior.evidence(new, np.zeros((5, 24)), {"noise_precision": rng.gamma(1.0, size=(5, 24))}, 3)
+        by_one = behavior.evidence(
+            new, np.zeros((5, 24)), {"noise_precision": rng.gamma(1.0, size=(5, 24))}, 3
+        )
         noise, f = rng.gamma(2.0, size=7), 0.7
         under = by_one.under(noise, slice(0, 2))
         for j, rows in ((0, [0, 1]), (1, [2])):
             residual = new.outcome[rows] - new.design[rows, 0] * f
-            expected = 0.5 * len(rows) * np.log(noise / (2 * np.pi)) - 0.5 * noise * (residual @ residual)
-            value = under.constant[:, j] + under.linear[:, j, 0] * f - 0.5 * under.precision[:, j, 0, 0] * f**2
+            expected = 0.5 * len(rows) * np.log(noise / (2 * np.pi)) - 0.5 * noise * (
+                residual @ residual
+            )
+            value = (
+                under.constant[:, j]
+                + under.linear[:, j, 0] * f
+                - 0.5 * under.precision[:, j, 0, 0] * f**2
+            )
             np.testing.assert_allclose(value, expected, atol=1e-12)
 
     def test_a_cluster_of_nobody_has_noise_from_the_prior(self, noisy):
@@ -325,16 +382,22 @@ class TestNoiseByCluster:
         model, behavior = noisy
         shared = dv.UserRegression(behavior.user, behavior.design, behavior.outcome)
         X, _ = two_kinds()
-        plain = dv.DualViewMixture(n_warmup=200, n_draws=200, n_chains=2, random_state=1).fit(X, shared)
+        plain = dv.DualViewMixture(n_warmup=200, n_draws=200, n_chains=2, random_state=1).fit(
+            X, shared
+        )
         table = dv.compare({"own": model, "shared": plain})
         assert table.index[0] == "own"
         assert table["difference"]["shared"] > 4 * table["difference_se"]["shared"]
         assert behavior.fingerprint() != shared.fingerprint()
 
-    @pytest.mark.parametrize("options", [{"pooling": "cluster"}, {"link": "linear"}, {"keep": "summary", "n_whole": 10}])
+    @pytest.mark.parametrize(
+        "options", [{"pooling": "cluster"}, {"link": "linear"}, {"keep": "summary", "n_whole": 10}]
+    )
     def test_it_goes_with_every_option(self, options):
         X, behavior = two_kinds(n_each=6)
-        model = dv.DualViewMixture(n_warmup=100, n_draws=60, n_chains=2, random_state=2, **options).fit(X, behavior)
+        model = dv.DualViewMixture(
+            n_warmup=100, n_draws=60, n_chains=2, random_state=2, **options
+        ).fit(X, behavior)
         sds = np.median(model.posterior_.flat("noise_precision"), axis=0) ** -0.5
         assert sds[6:].min() > 2 * sds[:6].max()
         model.posterior_.diagnostics()
@@ -343,7 +406,9 @@ class TestNoiseByCluster:
 
 class TestUsers:
     def test_ids_are_matched(self):
-        X = pd.DataFrame(np.random.default_rng(0).normal(size=(4, 2)), index=list("abcd"), columns=["p", "q"])
+        X = pd.DataFrame(
+            np.random.default_rng(0).normal(size=(4, 2)), index=list("abcd"), columns=["p", "q"]
+        )
         rng = np.random.default_rng(1)
         user = np.array(["c", "a", "c", "d", "a", "d"])
         behavior = dv.UserRegression(user, rng.normal(size=(6, 1)), rng.normal(size=6))
@@ -353,7 +418,9 @@ class TestUsers:
         model = dv.DualViewMixture(n_warmup=5, n_draws=5, n_chains=1).fit(X, behavior)
         assert model.posterior_.user_ids == list("abcd")
         assert model.predict_outcome(dv.UserRegression(["d"], [[1.0]])).mean.shape == (1,)
-        with pytest.raises(InputError, match=r"2 user\(s\) unknown to the fit \(x, y\) and there are features of 1"):
+        with pytest.raises(
+            InputError, match=r"2 user\(s\) unknown to the fit \(x, y\) and there are features of 1"
+        ):
             model.predict_outcome(dv.UserRegression(["x", "y"], [[1.0], [1.0]]), X_new=X.iloc[:1])
 
     def test_splits_keep_everybody(self):
@@ -371,10 +438,22 @@ REFUSALS = {
         lambda: dv.UserRegression([0, 1], [[1.0], [2.0]], [1.0]),
         "outcome must have a value per row of design, 2; got 1",
     ),
-    "user": (lambda: dv.UserRegression([0], [[1.0], [2.0]], [1.0, 2.0]), "user must name one user per row, 2; got 1"),
-    "negative": (lambda: dv.UserRegression([0, -1], [[1.0], [2.0]]), "positions from 0, or ids; got a negative"),
-    "missing": (lambda: dv.UserRegression([0.0, np.nan], [[1.0], [2.0]]), "got fractions or missing values"),
-    "n_users": (lambda: dv.UserRegression([0, 4], [[1.0], [2.0]], n_users=3), "n_users must be at least 5"),
+    "user": (
+        lambda: dv.UserRegression([0], [[1.0], [2.0]], [1.0, 2.0]),
+        "user must name one user per row, 2; got 1",
+    ),
+    "negative": (
+        lambda: dv.UserRegression([0, -1], [[1.0], [2.0]]),
+        "positions from 0, or ids; got a negative",
+    ),
+    "missing": (
+        lambda: dv.UserRegression([0.0, np.nan], [[1.0], [2.0]]),
+        "got fractions or missing values",
+    ),
+    "n_users": (
+        lambda: dv.UserRegression([0, 4], [[1.0], [2.0]], n_users=3),
+        "n_users must be at least 5",
+    ),
     "noise": (
         lambda: dv.UserRegression([0], [[1.0]], noise="own"),
         'noise must be "shared", "cluster", "user" or "student"; got \'own\'',
@@ -383,18 +462,31 @@ REFUSALS = {
     "twice": (lambda: dv.UserRegression(["a"], [[1.0]], users=["a", "a"]), "more than once: a"),
     "by users": (lambda: measures()[0][0], "behavior.split"),
     "constant": (
-        lambda: dv.UserRegression([0, 1, 1], np.eye(3), np.ones(3)).prepare(GaussianPrior(np.zeros(3), np.eye(3))),
+        lambda: dv.UserRegression([0, 1, 1], np.eye(3), np.ones(3)).prepare(
+            GaussianPrior(np.zeros(3), np.eye(3))
+        ),
         "outcome is constant",
     ),
-    "one user": (lambda: dv.UserRegression([0, 0], [[1.0], [2.0]], [1.0, 2.0]).prepare(None), "do not vary"),
-    "zero column": (lambda: dv.UserRegression([0, 1], [[1.0, 0.0], [2.0, 0.0]], [1.0, 2.0]).prepare(None), "all zero: x1"),
-    "no outcome": (lambda: dv.UserRegression([0, 1], [[1.0], [2.0]]).prepare(None), "Outcomes are needed"),
+    "one user": (
+        lambda: dv.UserRegression([0, 0], [[1.0], [2.0]], [1.0, 2.0]).prepare(None),
+        "do not vary",
+    ),
+    "zero column": (
+        lambda: dv.UserRegression([0, 1], [[1.0, 0.0], [2.0, 0.0]], [1.0, 2.0]).prepare(None),
+        "all zero: x1",
+    ),
+    "no outcome": (
+        lambda: dv.UserRegression([0, 1], [[1.0], [2.0]]).prepare(None),
+        "Outcomes are needed",
+    ),
     "silent users": (
         lambda: dv.DualViewMixture().fit(np.eye(4), measures(seed=1)[0].take(np.arange(40))),
         "X has 4 rows, the behavior has 6 users",
     ),
     "more rows": (
-        lambda: dv.DualViewMixture().fit(np.eye(9), dv.UserRegression([0, 1], [[1.0], [2.0]], [1.0, 2.0])),
+        lambda: dv.DualViewMixture().fit(
+            np.eye(9), dv.UserRegression([0, 1], [[1.0], [2.0]], [1.0, 2.0])
+        ),
         r"If users from 2 on have no observations, say so: n_users=9",
     ),
 }
@@ -408,7 +500,8 @@ def test_what_is_wrong_is_said(case):
 
 
 class TestScores:
-    """One score of one item for each user, four coefficients: clusters by score fit everything without any noise."""
+    """One score of one item for each user, four coefficients: clusters by score fit everything
+    without any noise."""
 
     N_USERS = 200
 
@@ -418,7 +511,9 @@ class TestScores:
         latent = [3.0, 0.5, -0.3, 0.2] + 0.4 * rng.standard_normal((self.N_USERS, 4))
         design = items[rng.integers(0, 5, self.N_USERS)]
         scores = (design * latent).sum(axis=1) + rng.standard_normal(self.N_USERS)
-        return dv.UserRegression(np.arange(self.N_USERS), design, np.clip(np.round(scores), 1, 5), **options)
+        return dv.UserRegression(
+            np.arange(self.N_USERS), design, np.clip(np.round(scores), 1, 5), **options
+        )
 
     def without_noise(self, rng, behavior, units, likelihood):
         """A state in which clusters are the scores and nothing is left over."""
@@ -434,7 +529,9 @@ class TestScores:
     def test_the_noise_does_not_collapse(self, noise):
         behavior, rng = self.behavior(noise=noise), np.random.default_rng(1)
         with (
-            pytest.warns(DataWarning, match="200 users have 200 observations and 4 coefficients each"),
+            pytest.warns(
+                DataWarning, match="200 users have 200 observations and 4 coefficients each"
+            ),
             pytest.warns(DataWarning, match="200 users have 200 of them"),
         ):
             units, likelihood = behavior.prepare(None)

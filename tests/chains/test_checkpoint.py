@@ -22,7 +22,12 @@ from dualview.chains.run_folder import RunFolder
 from dualview.engines.gibbs import engine
 from dualview.errors import FileError, InputError
 
-SETTINGS: dict[str, Any] = {"n_warmup": 4, "n_draws": 8, "n_chains": 2, "thin": 2}  # a file for each of twenty steps
+SETTINGS: dict[str, Any] = {
+    "n_warmup": 4,
+    "n_draws": 8,
+    "n_chains": 2,
+    "thin": 2,
+}  # a file for each of twenty steps
 FORUM = dv.datasets.agreement(12, 20, seed=0)
 
 
@@ -96,7 +101,9 @@ def test_a_checkpoint_changes_no_draw(uninterrupted: dv.Posterior, tmp_path: Pat
 
 
 @pytest.mark.parametrize("iteration", [1, 3, 4, 9, 19])
-def test_resuming_gives_the_same_draws(uninterrupted: dv.Posterior, run: Path, iteration: int) -> None:
+def test_resuming_gives_the_same_draws(
+    uninterrupted: dv.Posterior, run: Path, iteration: int
+) -> None:
     cut(run, iteration)
     assert_same(fit(run), uninterrupted)
 
@@ -119,10 +126,16 @@ def test_damaged_files_are_noticed(uninterrupted: dv.Posterior, run: Path, damag
     if damage == "gap":
         victim.unlink()
     elif damage == "foreign":
-        victim.write_bytes((run / "chain-1").joinpath(sorted(os.listdir(run / "chain-1"))[3]).read_bytes())
+        victim.write_bytes(
+            (run / "chain-1").joinpath(sorted(os.listdir(run / "chain-1"))[3]).read_bytes()
+        )
     else:
         middle = len(content) // 2
-        replaced = {"torn": content[:middle], "emptied": b"", "changed": content[:middle] + b"?" + content[middle + 1 :]}
+        replaced = {
+            "torn": content[:middle],
+            "emptied": b"",
+            "changed": content[:middle] + b"?" + content[middle + 1 :],
+        }
         victim.write_bytes(replaced[damage])
     good = ChainFiles(run / "chain-0").iteration
     assert good == int(victim.name.split("-")[0])
@@ -143,7 +156,9 @@ def test_damaged_files_are_noticed(uninterrupted: dv.Posterior, run: Path, damag
         ({"alpha": "paper"}, r"alpha was 'gamma\(0.25, 0.25\)', now 'inverse gamma\(0.5, 0.5\)'"),
     ],
 )
-def test_changed_settings_are_refused(few_files: Path, changes: dict[str, Any], message: str) -> None:
+def test_changed_settings_are_refused(
+    few_files: Path, changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         fit(few_files, **changes)
 
@@ -184,10 +199,14 @@ def test_a_full_disk_loses_nothing_that_was_saved(
         return real(*arguments)
 
     monkeypatch.setattr(os, step, fail_later)
-    with pytest.raises(FileError, match=r"No space left on device\. What was saved before is unchanged"):
+    with pytest.raises(
+        FileError, match=r"No space left on device\. What was saved before is unchanged"
+    ):
         fit(tmp_path / "run")
     monkeypatch.undo()
-    assert max(ChainFiles(tmp_path / "run" / f"chain-{c}").iteration for c in range(2)) > 0  # whichever came first
+    assert (
+        max(ChainFiles(tmp_path / "run" / f"chain-{c}").iteration for c in range(2)) > 0
+    )  # whichever came first
     assert_same(fit(tmp_path / "run"), uninterrupted)
 
 
@@ -196,7 +215,9 @@ def test_foreign_folders(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="not from a run of dualview"):
         fit(tmp_path)
     (tmp_path / "manifest.json").write_text('{"format": "dualview run", "format_version": 1}')
-    with pytest.raises(FileError, match="started by another version of dualview, whose sampler draws other numbers"):
+    with pytest.raises(
+        FileError, match="started by another version of dualview, whose sampler draws other numbers"
+    ):
         fit(tmp_path)
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(FileError, match=r"manifest\.json cannot be read"):
@@ -212,7 +233,9 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
         print("locked", flush=True)
         time.sleep(60)
     """
-    holder = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "locked\n"
     with pytest.raises(FileError, match=f"Another run is using .* .process {holder.pid}."):
@@ -238,7 +261,7 @@ forum = dv.datasets.agreement(12, 20, seed=0)
 model = dv.DualViewMixture(n_warmup=200, n_draws=2000, n_chains=2, n_jobs=2, checkpoint=sys.argv[1], checkpoint_interval=0.02)
 print("at work", flush=True)
 model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome)).posterior_.save(sys.argv[2])
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow
@@ -263,7 +286,8 @@ def test_a_run_killed_twenty_times_has_the_draws_of_one_that_was_not(tmp_path: P
 
 
 def test_interrupt_returns_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the middle: the posterior has the draws made so far, the same as the first of a whole run."""
+    """Ctrl-C in the middle: the posterior has the draws made so far, the same as the first of a
+    whole run."""
     whole = fit(None, n_jobs=2)
 
     def press(chain: int, iteration: int, _: int) -> None:

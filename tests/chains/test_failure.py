@@ -1,4 +1,5 @@
-"""A chain that fails is left out and the others run to their end; any other error ends all, and no thread outlives the fit."""
+"""A chain that fails is left out and the others run to their end; any other error ends all, and no
+thread outlives the fit."""
 
 import io
 import threading
@@ -26,7 +27,13 @@ def _short_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fit(**options: Any) -> dv.Posterior:
-    settings = {"n_warmup": 0, "n_draws": LONG, "n_chains": 3, "n_jobs": 3, "checkpoint_interval": 1e-9} | options
+    settings = {
+        "n_warmup": 0,
+        "n_draws": LONG,
+        "n_chains": 3,
+        "n_jobs": 3,
+        "checkpoint_interval": 1e-9,
+    } | options
     behavior = dv.SharedOutcome(FORUM.participation, FORUM.outcome)
     return dv.DualViewMixture(**settings).fit(FORUM.features, behavior).posterior_  # type: ignore[arg-type]
 
@@ -34,7 +41,9 @@ def fit(**options: Any) -> dv.Posterior:
 class Failing:
     """Steps as they are, but those of some chains fail once they have made this many."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, chains: set[int], after: int, n_chains: int = 3) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, chains: set[int], after: int, n_chains: int = 3
+    ) -> None:
         self.chains, self.after = chains, after
         self.made = dict.fromkeys(range(n_chains), 0)
         self.advance = GibbsEngine.advance
@@ -49,7 +58,11 @@ class Failing:
 
 
 def chain_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith(("dualview-chain", "ThreadPool"))]
+    return [
+        thread.name
+        for thread in threading.enumerate()
+        if thread.name.startswith(("dualview-chain", "ThreadPool"))
+    ]
 
 
 def assert_same_as(rest: dv.Posterior, whole: dv.Posterior, chains: list[int]) -> None:
@@ -58,10 +71,14 @@ def assert_same_as(rest: dv.Posterior, whole: dv.Posterior, chains: list[int]) -
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_the_others_run_to_their_end_and_a_warning_says_so(monkeypatch: pytest.MonkeyPatch, n_jobs: int) -> None:
+def test_the_others_run_to_their_end_and_a_warning_says_so(
+    monkeypatch: pytest.MonkeyPatch, n_jobs: int
+) -> None:
     whole = fit(n_draws=15)
     Failing(monkeypatch, {1}, after=5 if n_jobs == 3 else 0)
-    with pytest.warns(DataWarning, match=r"^Chain 1 of 3 \(counting from 0\) failed: Numbers ran out\.") as caught:
+    with pytest.warns(
+        DataWarning, match=r"^Chain 1 of 3 \(counting from 0\) failed: Numbers ran out\."
+    ) as caught:
         rest = fit(n_draws=15, n_jobs=n_jobs)
     message = next(str(one.message) for one in caught if one.category is DataWarning)
     assert " The other 2 chains were kept, and the draws are theirs alone." in message
@@ -82,7 +99,9 @@ def test_a_failure_is_kept_in_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert dv.load(tmp_path / "run.nc").failures == post.failures
 
 
-def test_chains_that_grow_are_judged_without_the_failed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_that_grow_are_judged_without_the_failed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(engine, "AT_ONCE", 100)
     options: dict[str, Any] = {"n_warmup": None, "n_draws": 140, "max_draws": 300, "n_jobs": 1}
     whole = fit(**options)
@@ -105,18 +124,25 @@ def test_a_chain_that_fails_in_another_process_is_left_out(monkeypatch: pytest.M
 
 def test_it_is_an_error_when_no_chain_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     Failing(monkeypatch, {0, 1, 2}, after=0)
-    with pytest.raises(DegenerateError, match=r"^Chains 0, 1, 2 of 3 \(counting from 0\) failed: Numbers ran out\.$"):
+    with pytest.raises(
+        DegenerateError,
+        match=r"^Chains 0, 1, 2 of 3 \(counting from 0\) failed: Numbers ran out\.$",
+    ):
         fit(n_draws=15, n_jobs=1)
     assert chain_threads() == []
 
 
 @pytest.mark.filterwarnings("ignore:Users with the same features", "ignore:Not converged")
-def test_a_cluster_that_shrinks_onto_users_with_the_same_features(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_shrinks_onto_users_with_the_same_features(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(engine, "AT_ONCE", 100)
     features = np.random.default_rng(1).normal(size=(8, 2))
     features[1] = features[0]
     model = dv.DualViewMixture(n_warmup=500, n_draws=1500, random_state=1)
-    with pytest.warns(DataWarning, match=r"The features view has collapsed.* same features in all columns: 0, 1\."):
+    with pytest.warns(
+        DataWarning, match=r"The features view has collapsed.* same features in all columns: 0, 1\."
+    ):
         model.fit(features)
     assert model.posterior_.n_chains == 3
 
@@ -136,10 +162,14 @@ def test_a_single_chain_fails_with_its_own_words(monkeypatch: pytest.MonkeyPatch
         fit(n_chains=1)
 
 
-def test_fitting_again_continues_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_fitting_again_continues_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     with monkeypatch.context() as patch:
         Failing(patch, {1}, after=5)
-        with pytest.warns(DataWarning, match=r"^Chain 1 of 3 .* delete failed\.txt in its folder\."):
+        with pytest.warns(
+            DataWarning, match=r"^Chain 1 of 3 .* delete failed\.txt in its folder\."
+        ):
             first = fit(n_draws=10, checkpoint=tmp_path / "run")
     with pytest.warns(DataWarning, match=r"^Chain 1 of 3 .* failed: Numbers ran out\."):
         rest = fit(n_draws=15, checkpoint=tmp_path / "run")
@@ -148,18 +178,25 @@ def test_fitting_again_continues_the_others(monkeypatch: pytest.MonkeyPatch, tmp
     assert_same_as(rest, whole, [0, 2])
 
 
-def test_a_failed_chain_is_tried_again_without_its_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failed_chain_is_tried_again_without_its_note(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     with monkeypatch.context() as patch:
         Failing(patch, {2}, after=3)
         with pytest.warns(DataWarning, match="failed: Numbers ran out"):
             fit(n_draws=10, checkpoint=tmp_path / "run", n_jobs=1)
     for index in range(3):
         (tmp_path / "run" / f"chain-{index}" / "failed.txt").write_text("Numbers ran out.")
-    with pytest.raises(DegenerateError, match=r"^Chains 0, 1, 2 of 3 .* in an earlier session\. .* delete failed\.txt"):
+    with pytest.raises(
+        DegenerateError,
+        match=r"^Chains 0, 1, 2 of 3 .* in an earlier session\. .* delete failed\.txt",
+    ):
         fit(n_draws=10, checkpoint=tmp_path / "run")
     for index in range(3):
         (tmp_path / "run" / f"chain-{index}" / "failed.txt").unlink()
-    np.testing.assert_array_equal(fit(n_draws=10, checkpoint=tmp_path / "run")["alpha"], fit(n_draws=10)["alpha"])
+    np.testing.assert_array_equal(
+        fit(n_draws=10, checkpoint=tmp_path / "run")["alpha"], fit(n_draws=10)["alpha"]
+    )
 
 
 def test_no_thread_outlives_another_error() -> None:

@@ -1,4 +1,5 @@
-"""Chains beside each other: the same draws wherever they run, and memory that does not grow with the number of draws."""
+"""Chains beside each other: the same draws wherever they run, and memory that does not grow with
+the number of draws."""
 
 import subprocess
 import sys
@@ -26,15 +27,26 @@ def fit(**options: object) -> dv.Posterior:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
 def test_a_dask_cluster_gives_the_draws_that_threads_give(tmp_path: Path) -> None:
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "local_directory": str(tmp_path)}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster), joblib.parallel_config("dask"):
+    options = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "local_directory": str(tmp_path),
+    }
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config("dask"),
+    ):
         there = fit()
     here = fit(n_jobs=2)
     for name in here:
         np.testing.assert_array_equal(there[name], here[name])
 
 
-def test_chains_run_beside_each_other_by_default_and_draw_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_run_beside_each_other_by_default_and_draw_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dualview.chains.chains.n_cores", lambda: 3)
     together, alone = fit(), fit(n_jobs=1)
     for name in alone:
@@ -63,7 +75,10 @@ def test_who_decides_how_many_chains_run_at_a_time(monkeypatch: pytest.MonkeyPat
     with joblib.parallel_config(verbose=0):
         assert jobs_here() == 3
     assert joblib.Parallel(n_jobs=1)([joblib.delayed(jobs_here)()]) == [3]
-    assert joblib.Parallel(n_jobs=2, prefer="threads")(2 * [joblib.delayed(jobs_here)()]) == [None, None]
+    assert joblib.Parallel(n_jobs=2, prefer="threads")(2 * [joblib.delayed(jobs_here)()]) == [
+        None,
+        None,
+    ]
 
 
 def test_blas_has_its_threads_back_after_a_fit() -> None:

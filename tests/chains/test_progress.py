@@ -48,11 +48,15 @@ def test_speed_of_a_resumed_run_counts_new_iterations_only(now: list[float]) -> 
     assert "950 of 1,000 iterations, clusters 3, 10 s, about 10 s to go" in lines(stream)[-1]
 
 
-def test_time_counts_from_the_first_iterations_and_what_comes_before_is_said(now: list[float]) -> None:
+def test_time_counts_from_the_first_iterations_and_what_comes_before_is_said(
+    now: list[float],
+) -> None:
     """A first fit compiles for half a minute; no trace of the longer line stays."""
     stream = io.StringIO()
     with Bar(2, fixed(1000), stream=stream) as bar:
-        assert lines(stream)[-1].endswith("0 of 1,000 iterations; the first fit on a machine compiles for half a minute")
+        assert lines(stream)[-1].endswith(
+            "0 of 1,000 iterations; the first fit on a machine compiles for half a minute"
+        )
         now[0] = 60.0
         bar(0, 100, 3)
         shown = stream.getvalue().split("\r")
@@ -65,7 +69,8 @@ def test_time_counts_from_the_first_iterations_and_what_comes_before_is_said(now
 
 
 def test_a_look_tells_how_good_it_is_and_when_it_may_be_good_enough(now: list[float]) -> None:
-    """Both chains made 2,500 iterations in 5 s, a thousand a second, and would have to be three times as long."""
+    """Both chains made 2,500 iterations in 5 s, a thousand a second, and would have to be three
+    times as long."""
     stream = io.StringIO()
     bar = Bar(2, GROWS, stream=stream)
     bar(0, 1, 3)
@@ -75,10 +80,16 @@ def test_a_look_tells_how_good_it_is_and_when_it_may_be_good_enough(now: list[fl
     bar(1, 2500, 5)
     assert lines(stream)[-1].strip("░ ").startswith("1 iterations, clusters 3, 5, 5 s, at most")
     bar.looked(Look(False, 1.03, 150.4, 3.0), Length(2500, 500, 2, "max_draws"))
-    assert "2,500 iterations, R-hat 1.030, 150 effective draws, clusters 3, 5, 5 s, about 10 s to go" in lines(stream)[-1]
+    assert (
+        "2,500 iterations, R-hat 1.030, 150 effective draws, clusters 3, 5, 5 s, about 10 s to go"
+        in lines(stream)[-1]
+    )
     assert lines(stream)[-1].startswith("██████░")  # 5 of 15 s
     bar.looked(Look(False, 1.4, 7.0, 57.0), Length(2500, 500, 2, "max_draws"))
-    assert "R-hat 1.40, 7 effective draws, clusters 3, 5, 5 s, at most 195 s to go" in lines(stream)[-1]
+    assert (
+        "R-hat 1.40, 7 effective draws, clusters 3, 5, 5 s, at most 195 s to go"
+        in lines(stream)[-1]
+    )
 
 
 def test_a_time_limit_bounds_the_estimate(now: list[float]) -> None:
@@ -113,4 +124,7 @@ def test_a_log_has_a_line_for_each_look() -> None:
     log(0, 100, 3)
     log.looked(Look(False, 1.0312, 150.4, 3.0), Length(2500, 500, 2, "max_draws"))
     log.looked(Look(False, float("nan"), float("nan"), float("inf")), Length(1, 0, 1, "max_draws"))
-    assert stream.getvalue() == "dual-DP: 2,500 iterations, R-hat 1.031, 150 effective draws\ndual-DP: 1 iterations\n"
+    assert (
+        stream.getvalue()
+        == "dual-DP: 2,500 iterations, R-hat 1.031, 150 effective draws\ndual-DP: 1 iterations\n"
+    )

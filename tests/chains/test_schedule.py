@@ -1,4 +1,5 @@
-"""When chains are looked at, and which of their draws are kept: numbers of iterations alone decide."""
+"""When chains are looked at, and which of their draws are kept: numbers of iterations alone
+decide."""
 
 from itertools import pairwise
 
@@ -9,8 +10,13 @@ from dualview.chains.schedule import FixedLength, Spacing, UntilGood, check_leng
 from dualview.chains.storage import Piece, Record, joined
 from dualview.errors import InputError
 
-CHOSEN = [UntilGood(0, n, thin, max_draws=70 * n) for n, thin in ((1000, 1), (100, 3), (7, 1), (1, 2))]
-GIVEN = [UntilGood(w, n, thin, max_draws=70 * n, chosen=False) for w, n, thin in ((500, 1000, 1), (0, 100, 3), (30, 7, 2))]
+CHOSEN = [
+    UntilGood(0, n, thin, max_draws=70 * n) for n, thin in ((1000, 1), (100, 3), (7, 1), (1, 2))
+]
+GIVEN = [
+    UntilGood(w, n, thin, max_draws=70 * n, chosen=False)
+    for w, n, thin in ((500, 1000, 1), (0, 100, 3), (30, 7, 2))
+]
 
 
 def kept(schedule: UntilGood, stop: int, stride: int) -> tuple[int, int]:
@@ -21,12 +27,16 @@ def kept(schedule: UntilGood, stop: int, stride: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("schedule", CHOSEN, ids=repr)
-def test_a_chosen_warm_up_leaves_the_draws_that_were_asked_for_at_every_look(schedule: UntilGood) -> None:
+def test_a_chosen_warm_up_leaves_the_draws_that_were_asked_for_at_every_look(
+    schedule: UntilGood,
+) -> None:
     looks = [part for part in schedule.rounds() if part.look]
     for part in looks[:-1]:
         dropped, counted = kept(schedule, part.stop, part.stride)
         assert counted == schedule.n_draws
-        assert dropped * part.stride * 5 >= part.stop - part.stride * 5  # a fifth at least, but for rounding
+        assert (
+            dropped * part.stride * 5 >= part.stop - part.stride * 5
+        )  # a fifth at least, but for rounding
         assert dropped <= schedule.n_draws
     assert looks[-1].stop == schedule.n_iterations
 
@@ -42,7 +52,9 @@ def test_a_given_warm_up_is_all_that_is_dropped(schedule: UntilGood) -> None:
 
 
 @pytest.mark.parametrize("schedule", CHOSEN + GIVEN, ids=repr)
-def test_looks_come_four_times_while_a_chain_doubles_and_strides_only_double(schedule: UntilGood) -> None:
+def test_looks_come_four_times_while_a_chain_doubles_and_strides_only_double(
+    schedule: UntilGood,
+) -> None:
     parts = list(schedule.rounds())
     assert all(one.stop < other.stop for one, other in pairwise(parts) if schedule.n_draws > 7)
     made = [part.stop - schedule.n_warmup for part in parts if part.look]
@@ -69,7 +81,12 @@ def test_chains_that_are_cut_short_lose_half() -> None:
 
 def test_a_fixed_length_is_one_round_unless_somebody_looks() -> None:
     assert list(FixedLength(10, 20, 3).rounds()) == [(70, 3, False)]
-    assert list(FixedLength(10, 20, 3, looks=4).rounds()) == [(25, 3, True), (40, 3, True), (55, 3, True), (70, 3, True)]
+    assert list(FixedLength(10, 20, 3, looks=4).rounds()) == [
+        (25, 3, True),
+        (40, 3, True),
+        (55, 3, True),
+        (70, 3, True),
+    ]
 
 
 @pytest.mark.parametrize("every", [1, 3])
@@ -80,10 +97,15 @@ def test_draws_that_are_thinned_later_are_those_that_lie_further_apart(every: in
     for _ in range(20):
         ends = [0, *sorted(rng.choice(np.arange(1, 300), 6, replace=False)), 300]
         strides = np.sort(rng.choice([2, 4, 8], 7))
-        pieces = [piece(one, other, int(s), spacing) for (one, other), s in zip(pairwise(ends), strides, strict=True)]
+        pieces = [
+            piece(one, other, int(s), spacing)
+            for (one, other), s in zip(pairwise(ends), strides, strict=True)
+        ]
         whole = joined(pieces, 8, spacing)
         np.testing.assert_array_equal(whole.fixed["n_clusters"], np.arange(5, 301, 8 * every)[1:])
-        np.testing.assert_array_equal(whole.ragged["count"], np.repeat(np.arange(5, 301, 8 * every)[1:], 2))
+        np.testing.assert_array_equal(
+            whole.ragged["count"], np.repeat(np.arange(5, 301, 8 * every)[1:], 2)
+        )
         np.testing.assert_array_equal(whole.scalars["n_clusters"], np.arange(5, 301, 8)[1:])
 
 
@@ -92,7 +114,12 @@ def piece(start: int, stop: int, stride: int, spacing: Spacing) -> Piece:
     at = 1 + start + np.flatnonzero(spacing.mask(start, stop - start, stride))
     whole = at[(at - spacing.n_warmup) % (stride * spacing.every) == 0]
     fixed = {"n_clusters": whole, "n_components": np.full(len(whole), 2)} if len(whole) else {}
-    return Piece(start, stop, stride, Record(fixed, {"count": np.repeat(whole, 2)} if fixed else {}, {"n_clusters": at}))
+    return Piece(
+        start,
+        stop,
+        stride,
+        Record(fixed, {"count": np.repeat(whole, 2)} if fixed else {}, {"n_clusters": at}),
+    )
 
 
 def test_a_stretch_of_a_record() -> None:

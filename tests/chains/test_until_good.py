@@ -1,4 +1,5 @@
-"""Fits that end when their verdict passes: whatever the workers, the kills and the files, the same draws."""
+"""Fits that end when their verdict passes: whatever the workers, the kills and the files, the same
+draws."""
 
 import os
 import signal
@@ -21,8 +22,16 @@ from dualview.errors import FileError, InputError
 from dualview.settings import Settings
 
 FORUM = dv.datasets.agreement(20, 40, seed=0)
-SETTINGS: dict[str, Any] = {"n_clusters": 1, "n_draws": 200, "n_chains": 3}  # one cluster: quick, and it takes some looks
-NEVER: dict[str, Any] = {"n_draws": 200, "n_chains": 2, "max_draws": 560}  # so few that it never is good
+SETTINGS: dict[str, Any] = {
+    "n_clusters": 1,
+    "n_draws": 200,
+    "n_chains": 3,
+}  # one cluster: quick, and it takes some looks
+NEVER: dict[str, Any] = {
+    "n_draws": 200,
+    "n_chains": 2,
+    "max_draws": 560,
+}  # so few that it never is good
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -100,7 +109,9 @@ def test_the_number_of_workers_changes_nothing(good: dv.Posterior, n_jobs: int) 
     assert_same(fit(**SETTINGS, n_jobs=n_jobs), good)
 
 
-def test_progress_changes_nothing(limited: dv.Posterior, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_changes_nothing(
+    limited: dv.Posterior, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert_same(fit(**NEVER, progress=True), limited)
     last = capsys.readouterr().err.split("\r")[-1]
     assert "560 iterations, R-hat 1." in last
@@ -119,7 +130,10 @@ def test_a_fixed_length_is_looked_at_where_there_are_enough_draws(
 
 @pytest.mark.slow
 def test_processes_give_the_draws_that_threads_give_and_tell_their_progress(
-    good: dv.Posterior, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    good: dv.Posterior,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(chains, "_SLICE", 1e-9)  # one call of the engine at a time
     with joblib.parallel_config(backend="loky", n_jobs=2):
@@ -129,9 +143,20 @@ def test_processes_give_the_draws_that_threads_give_and_tell_their_progress(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_dask_cluster_too(good: dv.Posterior, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "local_directory": str(tmp_path)}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster), joblib.parallel_config("dask"):
+def test_a_dask_cluster_too(
+    good: dv.Posterior, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "local_directory": str(tmp_path),
+    }
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config("dask"),
+    ):
         assert_same(fit(**SETTINGS, progress=True), good)
     assert "R-hat 1.0" in capsys.readouterr().err
 
@@ -146,8 +171,12 @@ class TestFiles:
         assert_same(fit(**NEVER, **often), limited)
         assert_same(fit(**NEVER, **often), limited)  # a finished run is read
 
-    @pytest.mark.parametrize("iteration", [210, *(pytest.param(i, marks=pytest.mark.slow) for i in (126, 401))])
-    def test_a_killed_run_is_resumed_to_the_same_draws(self, limited: dv.Posterior, tmp_path: Path, iteration: int) -> None:
+    @pytest.mark.parametrize(
+        "iteration", [210, *(pytest.param(i, marks=pytest.mark.slow) for i in (126, 401))]
+    )
+    def test_a_killed_run_is_resumed_to_the_same_draws(
+        self, limited: dv.Posterior, tmp_path: Path, iteration: int
+    ) -> None:
         seen = [0] * 2
 
         class Killed(BaseException):
@@ -159,11 +188,19 @@ class TestFiles:
                 raise Killed
 
         with pytest.raises(Killed):
-            fit(**NEVER, checkpoint=tmp_path / "run", checkpoint_interval=1e-9, n_jobs=2, progress=kill)
+            fit(
+                **NEVER,
+                checkpoint=tmp_path / "run",
+                checkpoint_interval=1e-9,
+                n_jobs=2,
+                progress=kill,
+            )
         assert max(seen) < 560
         assert_same(fit(**NEVER, checkpoint=tmp_path / "run"), limited)
 
-    def test_a_torn_chain_is_done_again(self, limited: dv.Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_torn_chain_is_done_again(
+        self, limited: dv.Posterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Files of one chain only, from some iteration on, are lost."""
         monkeypatch.setattr(checkpoint, "_FAN", 1000)
         fit(**NEVER, checkpoint=tmp_path / "run", checkpoint_interval=1e-9)
@@ -186,7 +223,9 @@ class TestFiles:
             os.unlink(path)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "unlink", die)  # chunks that were written again are removed one by one
+            patch.setattr(
+                Path, "unlink", die
+            )  # chunks that were written again are removed one by one
             with pytest.raises(RuntimeError, match="killed"):
                 fit(**NEVER, checkpoint=tmp_path / "run", checkpoint_interval=1e-9, n_jobs=1)
         assert_same(fit(**NEVER, checkpoint=tmp_path / "run"), limited)
@@ -196,15 +235,25 @@ class TestFiles:
         """Sixteen times as many iterations, as many draws: no more room."""
         sizes = []
         for limit in (400, 6400):  # 200 draws each, of 200 iterations and of 3,200
-            fit(**NEVER | {"max_draws": limit}, checkpoint=tmp_path / str(limit), checkpoint_interval=60.0)
-            sizes.append(sum(path.stat().st_size for path in (tmp_path / str(limit)).glob("chain-*/*.h5")))
+            fit(
+                **NEVER | {"max_draws": limit},
+                checkpoint=tmp_path / str(limit),
+                checkpoint_interval=60.0,
+            )
+            sizes.append(
+                sum(path.stat().st_size for path in (tmp_path / str(limit)).glob("chain-*/*.h5"))
+            )
         assert sizes[1] < 1.05 * sizes[0]
 
-    def test_a_run_at_its_limit_goes_on_with_a_larger_one(self, limited: dv.Posterior, tmp_path: Path) -> None:
+    def test_a_run_at_its_limit_goes_on_with_a_larger_one(
+        self, limited: dv.Posterior, tmp_path: Path
+    ) -> None:
         for limit in (230, 401, 560):
             longer = fit(**NEVER | {"max_draws": limit}, checkpoint=tmp_path / "run")
         assert_same(longer, limited)
-        shorter = fit(**NEVER | {"max_draws": 401}, checkpoint=tmp_path / "run")  # what is thinned stays so
+        shorter = fit(
+            **NEVER | {"max_draws": 401}, checkpoint=tmp_path / "run"
+        )  # what is thinned stays so
         assert shorter.length is not None
         assert shorter.length[:1] == (401,)
         assert shorter.length.stride == 2
@@ -230,8 +279,12 @@ class TestTime:
         post.save(tmp_path / "run.nc")
         assert dv.load(tmp_path / "run.nc").length == post.length
 
-    def test_a_run_that_time_ended_is_resumed_to_the_same_draws(self, limited: dv.Posterior, tmp_path: Path) -> None:
-        cut_off = fit(**NEVER | {"max_draws": 10**6}, max_time=1e-6, n_jobs=1, checkpoint=tmp_path / "run")
+    def test_a_run_that_time_ended_is_resumed_to_the_same_draws(
+        self, limited: dv.Posterior, tmp_path: Path
+    ) -> None:
+        cut_off = fit(
+            **NEVER | {"max_draws": 10**6}, max_time=1e-6, n_jobs=1, checkpoint=tmp_path / "run"
+        )
         assert cut_off.length is not None
         assert cut_off.length.ended == "max_time"
         assert_same(fit(**NEVER, checkpoint=tmp_path / "run"), limited)
@@ -273,7 +326,8 @@ class TestInterrupt:
 
 
 def test_a_summary_grows_too() -> None:
-    """Scalars, whole draws and moments are over the same draws, those after a warm-up of n_draws."""
+    """Scalars, whole draws and moments are over the same draws, those after a warm-up of
+    n_draws."""
     options = {"n_clusters": 1, "n_draws": 200, "n_chains": 3, "max_draws": 700}
     post = fit(**options, keep="summary", n_whole=20)
     assert post.summary is not None
@@ -281,15 +335,21 @@ def test_a_summary_grows_too() -> None:
     made, warmup, stride, _ = post.length
     assert warmup == 200
     whole = fit(n_clusters=1, n_draws=made - 200, n_chains=3, n_warmup=200)
-    np.testing.assert_array_equal(post.summary["noise_precision"].values, whole["noise_precision"][:, stride - 1 :: stride])
-    np.testing.assert_array_equal(post["latent"], whole["latent"][:, 10 * stride - 1 :: 10 * stride])
+    np.testing.assert_array_equal(
+        post.summary["noise_precision"].values, whole["noise_precision"][:, stride - 1 :: stride]
+    )
+    np.testing.assert_array_equal(
+        post["latent"], whole["latent"][:, 10 * stride - 1 :: 10 * stride]
+    )
     np.testing.assert_allclose(post.latent_mean, whole.flat("latent").mean(axis=0), rtol=1e-9)
     assert "latent[19]" in post.scalars()
     assert post.scalars()["latent[19]"].shape == post.summary["noise_precision"].shape
 
 
 def test_too_few_draws_to_ever_be_good_are_refused() -> None:
-    with pytest.raises(InputError, match=r"n_draws × n_chains must be at least 400 .* got 50 × 4\. .*n_warmup"):
+    with pytest.raises(
+        InputError, match=r"n_draws × n_chains must be at least 400 .* got 50 × 4\. .*n_warmup"
+    ):
         fit(n_draws=50)
     fit(n_draws=50, n_warmup=10)
 
@@ -303,4 +363,6 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
 def test_no_thread_is_left() -> None:
     fit(**SETTINGS | {"max_draws": 220}, n_jobs=3)
     time.sleep(0.01)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("dualview-chain")]
+    assert not [
+        thread for thread in threading.enumerate() if thread.name.startswith("dualview-chain")
+    ]

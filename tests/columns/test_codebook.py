@@ -13,7 +13,9 @@ import dualview as dv
 from dualview.columns import Cells, Column, Columns
 from dualview.errors import InputError
 
-SETTINGS = settings(derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(
+    derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 INF = np.inf
 
 
@@ -55,7 +57,13 @@ def test_the_codebook_in_the_tables_order(book):
         "member": "nominal",
         "id": "ignore",
     }
-    assert [column.name for column in book.gaussian] == ["height", "posts", "width", "income", "grade"]
+    assert [column.name for column in book.gaussian] == [
+        "height",
+        "posts",
+        "width",
+        "income",
+        "grade",
+    ]
     assert [column.name for column in book.nominal] == ["town", "member"]
 
 
@@ -73,7 +81,11 @@ def test_cells_of_every_kind(book, frame):
         "grade": [(first, second), (-INF, first), (second, INF), (first, second), (-INF, INF)],
     }
     for d, column in enumerate(book.gaussian):
-        np.testing.assert_allclose(np.column_stack([cells.low, cells.high])[:, [d, d + 5]], expected[column.name], rtol=1e-12)
+        np.testing.assert_allclose(
+            np.column_stack([cells.low, cells.high])[:, [d, d + 5]],
+            expected[column.name],
+            rtol=1e-12,
+        )
     np.testing.assert_array_equal(cells.codes, [[0, 1], [1, 0], [-1, 1], [0, 1], [0, 0]])
     assert cells.codes.dtype == np.int64
     assert cells.missing.sum(axis=0).tolist() == [1, 0, 0, 1, 1]
@@ -98,7 +110,9 @@ def test_users_of_whom_nothing_is_known_are_kept(book, frame):
 
 
 def test_new_users_are_read_by_the_codebook_of_the_fit(book, frame):
-    new = frame.iloc[[3, 0]][["grade", "town", "member", "posts", "low", "high", "width", "height"]]  # another order, no id
+    new = frame.iloc[[3, 0]][
+        ["grade", "town", "member", "posts", "low", "high", "width", "height"]
+    ]  # another order, no id
     np.testing.assert_array_equal(book.cells(new).low, book.cells(frame).low[[3, 0]])
     np.testing.assert_array_equal(book.cells(new).codes, book.cells(frame).codes[[3, 0]])
     plain = frame.iloc[[2]].assign(grade="c", posts=300.0)
@@ -112,7 +126,8 @@ def test_unknown_levels(book, frame):
     new = frame.assign(town=["Lyon", "Brest", "Metz", "Brest", "Nice"])
     with pytest.raises(
         InputError,
-        match=r"Column 'town' has unknown level\(s\) 'Brest', 'Nice', in users bert, dora, emil; known are Lyon, Metz. "
+        match=r"Column 'town' has unknown level\(s\) 'Brest', 'Nice', in users bert, dora, emil; "
+        r"known are Lyon, Metz. "
         'Correct them.*unknown="missing"',
     ):
         book.cells(new)
@@ -128,16 +143,31 @@ def test_unknown_levels(book, frame):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"posts": [1, 2, -3, 4, 5]}, "Column 'posts' is a count in the fit: whole numbers from 0; got -3, in users carl"),
+        (
+            {"posts": [1, 2, -3, 4, 5]},
+            "Column 'posts' is a count in the fit: whole numbers from 0; got -3, in users carl",
+        ),
         ({"posts": [1, 2, 2.5, 4, 5]}, "got 2.5, in users carl"),
-        ({"posts": list("abcde")}, "Column 'posts' is count in the fit and must hold numbers; it holds text"),
-        ({"height": [1.0, INF, 2.0, 3.0, 4.0]}, "Column 'height' has infinite values, in users bert"),
-        ({"town": pd.date_range("2020", periods=5)}, "Column 'town' is nominal in the fit; it holds dates"),
+        (
+            {"posts": list("abcde")},
+            "Column 'posts' is count in the fit and must hold numbers; it holds text",
+        ),
+        (
+            {"height": [1.0, INF, 2.0, 3.0, 4.0]},
+            "Column 'height' has infinite values, in users bert",
+        ),
+        (
+            {"town": pd.date_range("2020", periods=5)},
+            "Column 'town' is nominal in the fit; it holds dates",
+        ),
         (
             {"low": [25.0, 1.0, 1.0, 1.0, 1.0]},
             "Column 'income': the lower end must not be above .* got 25 to 20, in users anna",
         ),
-        ({"low": list("abcde")}, "Column 'low', an end of 'income', must hold numbers; it holds text"),
+        (
+            {"low": list("abcde")},
+            "Column 'low', an end of 'income', must hold numbers; it holds text",
+        ),
         ({"age": 3}, r"X must have the columns of the fit \(unknown: age\)"),
     ],
 )
@@ -158,7 +188,9 @@ def test_arrays_have_the_columns_in_order():
     np.testing.assert_array_equal(book.cells(x).low, x[:, [0, 2]])
     np.testing.assert_array_equal(book.cells(x[:, [0, 2]]).low, x[:, [0, 2]])
     np.testing.assert_array_equal(Columns.from_table(x).cells(table).low, x)
-    with pytest.raises(InputError, match="X must have the 2 columns of the fit, in order; it has 4"):
+    with pytest.raises(
+        InputError, match="X must have the 2 columns of the fit, in order; it has 4"
+    ):
         book.cells(np.ones((2, 4)))
 
 
@@ -166,11 +198,23 @@ def test_arrays_have_the_columns_in_order():
     ("wishes", "message"),
     [
         ({"income": dv.Censored("low", "hi")}, "columns names 'hi', which X does not have"),
-        ({"height": dv.Censored("low", "high")}, "calls a censored column 'height', as another column"),
+        (
+            {"height": dv.Censored("low", "high")},
+            "calls a censored column 'height', as another column",
+        ),
         ({"income": dv.Censored("low", "high"), "low": "count"}, "columns uses 'low' twice"),
-        ({"a": dv.Censored("low", "high"), "b": dv.Censored("low", None)}, "columns uses 'low' twice"),
-        ({"income": dv.Censored("town", "high")}, "Column 'town', an end of 'income', must hold numbers; it holds text"),
-        ({"income": dv.Censored("height", "posts")}, "Column 'income': .* got 1.712 to 0, in users anna"),
+        (
+            {"a": dv.Censored("low", "high"), "b": dv.Censored("low", None)},
+            "columns uses 'low' twice",
+        ),
+        (
+            {"income": dv.Censored("town", "high")},
+            "Column 'town', an end of 'income', must hold numbers; it holds text",
+        ),
+        (
+            {"income": dv.Censored("height", "posts")},
+            "Column 'income': .* got 1.712 to 0, in users anna",
+        ),
         ({"income": dv.Censored("high", "low")}, "got 20 to 10, in users anna"),
     ],
 )
@@ -200,7 +244,9 @@ def test_a_censored_column_may_take_the_name_and_the_place_of_an_end():
 
 
 def test_intervals_of_pandas():
-    table = pd.DataFrame({"x": pd.arrays.IntervalArray.from_tuples([(0, 1), None, (2, np.inf), (3, 3)])})
+    table = pd.DataFrame(
+        {"x": pd.arrays.IntervalArray.from_tuples([(0, 1), None, (2, np.inf), (3, 3)])}
+    )
     cells = Columns.from_table(table).cells(table)
     np.testing.assert_array_equal(cells.low[:, 0], [0, -INF, 2, 3])
     np.testing.assert_array_equal(cells.high[:, 0], [1, INF, INF, 3])
@@ -222,13 +268,18 @@ def columns_of_each_kind():
 @given(st.integers(-50, 10**6), st.floats(0.01, 0.99))
 def test_values_inside_an_interval_come_back(number, share):
     for column in columns_of_each_kind():
-        value = {"continuous": number / 7, "rounded": -2.3 + number * 0.1, "ordinal": abs(number) % 4}.get(
-            column.kind, abs(number)
-        )
+        value = {
+            "continuous": number / 7,
+            "rounded": -2.3 + number * 0.1,
+            "ordinal": abs(number) % 4,
+        }.get(column.kind, abs(number))
         value = max(value, column.lowest) if column.kind == "count" else value
         low, high = column.intervals(np.array([value]))
         assert low <= high
-        low, high = (low if np.isfinite(low) else high - 3), (high if np.isfinite(high) else low + 3)
+        low, high = (
+            (low if np.isfinite(low) else high - 3),
+            (high if np.isfinite(high) else low + 3),
+        )
         inside = np.where(low == high, low, low + share * (high - low))
         np.testing.assert_allclose(column.values(inside), value, rtol=1e-12, atol=1e-9)
 
@@ -292,7 +343,9 @@ def test_shares_and_cuts_follow_the_model(data):
     cells = data.draw(st.lists(st.sampled_from([*levels, None]), min_size=2, max_size=40))
     if len({cell for cell in cells if cell}) < 2:
         return
-    frame = pd.DataFrame({"n": pd.Categorical(cells, levels), "o": pd.Categorical(cells, levels, ordered=True)})
+    frame = pd.DataFrame(
+        {"n": pd.Categorical(cells, levels), "o": pd.Categorical(cells, levels, ordered=True)}
+    )
     nominal, ordinal = Columns.from_table(frame).columns
     counts = np.array([cells.count(level) for level in levels])
     np.testing.assert_allclose(nominal.shares, (counts + 1 / n_levels) / (counts.sum() + 1))

@@ -13,7 +13,9 @@ from dualview import cli
 from dualview.columns import Columns, codebook_text, read_columns_file
 from dualview.errors import FileError, InputError
 
-SETTINGS = settings(derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(
+    derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 
 
@@ -43,15 +45,32 @@ def test_a_codebook_is_read_back(tmp_path):
     wishes = read_columns_file(path)
     assert wishes["income"] == dv.Censored("low", "high")
     assert wishes["date"] == {"kind": "ignore"}
-    book, usual = Columns.from_table(table, wishes), Columns.from_table(table, {**WISHES, "date": "ignore"})
+    book, usual = (
+        Columns.from_table(table, wishes),
+        Columns.from_table(table, {**WISHES, "date": "ignore"}),
+    )
     for ours, other in zip(book.columns, usual.columns, strict=True):
-        for field in ("name", "kind", "levels", "shares", "cuts", "step", "scale", "lowest", "sources", "missing"):
+        for field in (
+            "name",
+            "kind",
+            "levels",
+            "shares",
+            "cuts",
+            "step",
+            "scale",
+            "lowest",
+            "sources",
+            "missing",
+        ):
             assert getattr(ours, field) == getattr(other, field)
     assert "# Column 'date' holds dates" in path.read_text()
 
 
 @SETTINGS
-@given(st.lists(NAMES, min_size=2, max_size=4, unique=True), st.lists(NAMES, min_size=2, max_size=5, unique=True))
+@given(
+    st.lists(NAMES, min_size=2, max_size=4, unique=True),
+    st.lists(NAMES, min_size=2, max_size=5, unique=True),
+)
 def test_any_text_survives(names, levels):
     table = pd.DataFrame({name: pd.Categorical(levels, levels) for name in names})
     record = tomllib.loads(codebook_text(table))
@@ -71,8 +90,16 @@ def test_any_text_survives_in_a_comment(levels):
         ("a = [", InputError, "is not a TOML file"),
         ("a = 3", InputError, r"columns.toml: columns\['a'\] must be a kind"),
         ('a = "tiny"', InputError, "kind of column 'a' must be one of"),
-        ('[a]\nkind = "count"\nlevels = ["x", "y"]', InputError, "a count column takes no 'levels'"),
-        ('[a]\nkind = "censored"\nlow = "x"\nstep = 1', InputError, "a censored column takes no 'step', only low and high"),
+        (
+            '[a]\nkind = "count"\nlevels = ["x", "y"]',
+            InputError,
+            "a count column takes no 'levels'",
+        ),
+        (
+            '[a]\nkind = "censored"\nlow = "x"\nstep = 1',
+            InputError,
+            "a censored column takes no 'step', only low and high",
+        ),
     ],
 )
 def test_files_that_are_refused(text, error, message, tmp_path):
@@ -104,7 +131,10 @@ def test_the_command_prints_the_codebook(users, capsys):
     assert cli.main(["columns", str(users)]) == 0
     text, errors = capsys.readouterr()
     assert errors == ""
-    assert tomllib.loads(text) == {"age": {"kind": "continuous"}, "town": {"kind": "nominal", "levels": ["Lyon", "Metz"]}}
+    assert tomllib.loads(text) == {
+        "age": {"kind": "continuous"},
+        "town": {"kind": "nominal", "levels": ["Lyon", "Metz"]},
+    }
 
 
 def test_the_command_writes_a_file_and_prints_a_table(users, tmp_path, capsys):

@@ -16,7 +16,9 @@ from dualview.columns import Columns
 from dualview.columns.kinds import common_step, tied_share
 from dualview.errors import InputError
 
-SETTINGS = settings(derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(
+    derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 N = 40
 
 
@@ -42,13 +44,22 @@ BY_RULES = [
     (WHOLE - 3, "rounded"),
     (WHOLE, "count"),
     (WHOLE.astype(np.uint8), "count"),
-    (np.where(WHOLE == 2, np.nan, WHOLE), "count"),  # whole numbers as floats: pandas' way with missing cells
+    (
+        np.where(WHOLE == 2, np.nan, WHOLE),
+        "count",
+    ),  # whole numbers as floats: pandas' way with missing cells
     (pd.array(WHOLE, dtype="Int64"), "count"),
     (pd.array([None, *WHOLE[1:]], dtype="Int64"), "count"),
     (pd.array(normal(), dtype="Float64"), "continuous"),
     (pd.array(WHOLE.tolist(), dtype="int64[pyarrow]"), "count"),
     (pd.Series([decimal.Decimal(int(value)) for value in WHOLE], dtype=object), "count"),
-    (pd.array([decimal.Decimal(int(value)) for value in WHOLE], dtype=pd.ArrowDtype(pa.decimal128(5, 2))), "count"),
+    (
+        pd.array(
+            [decimal.Decimal(int(value)) for value in WHOLE],
+            dtype=pd.ArrowDtype(pa.decimal128(5, 2)),
+        ),
+        "count",
+    ),
     (pd.arrays.SparseArray(WHOLE.astype(float)), "count"),
     (WHOLE > 2, "nominal"),
     (pd.array([None, *(WHOLE[1:] > 2)], dtype="boolean"), "nominal"),
@@ -67,7 +78,9 @@ BY_RULES = [
 ]
 
 
-@pytest.mark.parametrize(("values", "kind"), BY_RULES, ids=[f"{i}-{kind}" for i, (_, kind) in enumerate(BY_RULES)])
+@pytest.mark.parametrize(
+    ("values", "kind"), BY_RULES, ids=[f"{i}-{kind}" for i, (_, kind) in enumerate(BY_RULES)]
+)
 def test_kind_by_the_rules(values, kind):
     found = column(values)
     assert found.kind == kind
@@ -82,14 +95,25 @@ def test_tables_of_all_libraries_have_the_same_codebook():
             "holes": pd.array([0, None, 2, 0, 40], dtype="Int64"),
             "flag": [True, False, True, True, False],
             "town": ["x", None, "y", "x", "y"],
-            "grade": pd.Categorical(["low", "high", "mid", "low", None], ["low", "mid", "high"], ordered=True),
+            "grade": pd.Categorical(
+                ["low", "high", "mid", "low", None], ["low", "mid", "high"], ordered=True
+            ),
         }
     )
     arrow = pa.Table.from_pandas(frame)
-    polars = pl.from_arrow(arrow).with_columns(pl.col("grade").cast(pl.Enum(["low", "mid", "high"])))
+    polars = pl.from_arrow(arrow).with_columns(
+        pl.col("grade").cast(pl.Enum(["low", "mid", "high"]))
+    )
     book = Columns.from_table(frame)
     cells = book.cells(frame)
-    assert [found.kind for found in book.columns] == ["continuous", "count", "count", "nominal", "nominal", "ordinal"]
+    assert [found.kind for found in book.columns] == [
+        "continuous",
+        "count",
+        "count",
+        "nominal",
+        "nominal",
+        "ordinal",
+    ]
     for table in (arrow, polars):
         assert Columns.from_table(table) == book
         for name in ("low", "high", "codes"):
@@ -106,8 +130,13 @@ def test_an_array_is_continuous_throughout():
     np.testing.assert_array_equal(cells.low[cells.exact], values[~np.isnan(values)])
     assert Columns.from_table(values, {"x0": "count"}).columns[0].kind == "count"
     masked = np.ma.masked_equal([[1, 7], [2, 3]], 7)
-    assert Columns.from_table(masked).cells(masked).missing.tolist() == [[False, True], [False, False]]
-    assert Columns.from_table([[1, None], [2, 3.5]]).cells([[1, None], [2, 3.5]]).missing.tolist() == [
+    assert Columns.from_table(masked).cells(masked).missing.tolist() == [
+        [False, True],
+        [False, False],
+    ]
+    assert Columns.from_table([[1, None], [2, 3.5]]).cells(
+        [[1, None], [2, 3.5]]
+    ).missing.tolist() == [
         [False, True],
         [False] * 2,
     ]
@@ -120,7 +149,10 @@ def test_skewed_counts_are_seen_on_the_scale_of_log1p():
 
 
 def test_why_says_what_was_seen():
-    assert column([0, 0, 1, 812]).why == "whole numbers from 0 to 812, 50 % of users share a value with another, skewed"
+    assert (
+        column([0, 0, 1, 812]).why
+        == "whole numbers from 0 to 812, 50 % of users share a value with another, skewed"
+    )
     assert "in steps of 0.1" in column(np.round(normal(), 1)).why
     assert "each number once: an id?" in column(np.arange(N)).why
     assert "have the lowest: a limit of measurement?" in column(np.maximum(normal(), 0)).why
@@ -147,7 +179,11 @@ def test_common_step(values, step):
 
 
 @SETTINGS
-@given(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=30, unique=True), st.integers(0, 4), st.integers(1, 40))
+@given(
+    st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=30, unique=True),
+    st.integers(0, 4),
+    st.integers(1, 40),
+)
 def test_numbers_are_multiples_of_the_common_step(units, decimals, factor):
     values = np.array(units) * factor / 10**decimals
     step = common_step(values)
@@ -195,7 +231,9 @@ def test_kind_as_asked(values, wish, kind):
 
 
 def test_an_ignored_column_may_hold_anything():
-    frame = pd.DataFrame({"a": normal(3), "b": [[1], {}, None], "c": pd.date_range("2020", periods=3)})
+    frame = pd.DataFrame(
+        {"a": normal(3), "b": [[1], {}, None], "c": pd.date_range("2020", periods=3)}
+    )
     book = Columns.from_table(frame, {"b": "ignore", "c": "ignore"})
     assert [found.name for found in book.gaussian] == ["a"]
     assert book.cells(frame).low.shape == (3, 1)
@@ -204,7 +242,9 @@ def test_an_ignored_column_may_hold_anything():
 def test_levels_that_are_declared_have_a_share():
     found = column(["a", "b", "b"], {"kind": "nominal", "levels": ["b", "a", "c"]})
     assert found.levels == ("b", "a", "c")
-    np.testing.assert_allclose(found.shares, [(2 + 1 / 3) / 4, (1 + 1 / 3) / 4, (1 / 3) / 4])  # (M15)
+    np.testing.assert_allclose(
+        found.shares, [(2 + 1 / 3) / 4, (1 + 1 / 3) / 4, (1 / 3) / 4]
+    )  # (M15)
     assert column(pd.Categorical(["a", "b", "b"], ["b", "a", "c"])).shares == found.shares
     assert sum(found.shares) == pytest.approx(1.0)
 
@@ -214,15 +254,31 @@ REFUSED = [
     (DATES, None, "Column 'x' holds dates or time spans, .* leave it out: columns={'x': 'ignore'}"),
     (DATES - DATES[0], None, "holds dates or time spans"),
     (DATES.to_period("M"), None, "holds dates or time spans"),
-    ([datetime.date(2020, 1, 1), None, datetime.date(2020, 1, 2), None], None, "Turn them into numbers, such as days since"),
+    (
+        [datetime.date(2020, 1, 1), None, datetime.date(2020, 1, 2), None],
+        None,
+        "Turn them into numbers, such as days since",
+    ),
     ([[1, 2], [3], None, []], None, "holds lists or records, .* Spread them over columns"),
-    (pd.array([[1, 2], [3], None, []], dtype=pd.ArrowDtype(pa.list_(pa.int64()))), None, "holds lists or records"),
-    (pd.array([datetime.date(2020, 1, 1)] * 4, dtype=pd.ArrowDtype(pa.date32())), None, "holds dates"),
+    (
+        pd.array([[1, 2], [3], None, []], dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
+        None,
+        "holds lists or records",
+    ),
+    (
+        pd.array([datetime.date(2020, 1, 1)] * 4, dtype=pd.ArrowDtype(pa.date32())),
+        None,
+        "holds dates",
+    ),
     ([b"a", b"b", b"a", b"b"], None, "holds objects of type bytes"),
     ([1, "a", 2, "b"], None, "holds mixed numbers and text, .* columns={'x': 'nominal'}"),
     ([1j, 2, 3, 4], None, "holds complex numbers"),
     ([object(), object(), None, None], None, "holds objects of type object"),
-    (["anna", "bert", "carl", "dora"], None, "Column 'x' has 4 levels for 4 users, such as anna: names, ids or free text"),
+    (
+        ["anna", "bert", "carl", "dora"],
+        None,
+        "Column 'x' has 4 levels for 4 users, such as anna: names, ids or free text",
+    ),
     ([np.nan] * 4, None, "Column 'x' has no value at all. Leave it out: columns={'x': 'ignore'}"),
     ([None] * 4, None, "no value at all"),
     (pd.Categorical([None] * 4, ["a", "b"]), None, "no value at all"),
@@ -230,23 +286,59 @@ REFUSED = [
     (["a", "a", None, "a"], None, "one value only, a"),
     ([1.0, np.inf, 2.0, -np.inf], None, "Column 'x' has infinite values, in rows 1, 3"),
     ([1e200, 1.0, 2.0, 3.0], None, "Column 'x' is too large to compute with"),
-    (normal(4), "gaussian", "kind of column 'x' must be one of continuous, rounded, .*; got 'gaussian'"),
+    (
+        normal(4),
+        "gaussian",
+        "kind of column 'x' must be one of continuous, rounded, .*; got 'gaussian'",
+    ),
     (normal(4), 3, r"columns\['x'\] must be a kind .* got 3"),
     (normal(4), {"step": 3}, r"columns\['x'\] must be a kind"),
-    (normal(4), {"kind": "continuous", "step": 3}, r"columns\['x'\]: a continuous column takes no 'step'"),
-    (normal(4), {"kind": "rounded", "step": 0}, "The step of column 'x' must be a positive number; got 0"),
-    (normal(4), {"kind": "nominal", "levels": ["a"]}, "levels of column 'x' must be a list of two texts or more"),
+    (
+        normal(4),
+        {"kind": "continuous", "step": 3},
+        r"columns\['x'\]: a continuous column takes no 'step'",
+    ),
+    (
+        normal(4),
+        {"kind": "rounded", "step": 0},
+        "The step of column 'x' must be a positive number; got 0",
+    ),
+    (
+        normal(4),
+        {"kind": "nominal", "levels": ["a"]},
+        "levels of column 'x' must be a list of two texts or more",
+    ),
     (normal(4), {"kind": "nominal", "levels": ["a", "a"]}, "each once"),
-    (WHOLE, {"kind": "count", "scale": "log"}, "The scale of column 'x' must be identity or log1p; got 'log'"),
+    (
+        WHOLE,
+        {"kind": "count", "scale": "log"},
+        "The scale of column 'x' must be identity or log1p; got 'log'",
+    ),
     (normal(4), "rounded", "Column 'x' cannot be rounded: .* Give the step"),
     (normal(4), "count", "Column 'x' cannot be a count: counts are whole numbers from 0; it has"),
     ([-1, 2, 3, 4], "count", "it has -1. Call it rounded or continuous"),
-    (["a", "b", "a", "b"], "continuous", "Column 'x' cannot be continuous: it holds text, not numbers"),
+    (
+        ["a", "b", "a", "b"],
+        "continuous",
+        "Column 'x' cannot be continuous: it holds text, not numbers",
+    ),
     ([True, False, True, True], "count", "cannot be count: it holds flags, not numbers"),
     (DATES, "nominal", "cannot be nominal: it holds dates"),
-    (["a", "b", "c", "a"], "ordinal", "cannot be ordinal without the order of its levels. Give it, lowest first"),
-    ([0, 1, 0, 1], "ordinal", "has two levels, where ordinal columns have three or more: call it nominal"),
-    (["a", "b", "c", "a"], {"kind": "ordinal", "levels": ["a", "b", "d"]}, "unknown level.* 'c', in row 2; known are a, b, d"),
+    (
+        ["a", "b", "c", "a"],
+        "ordinal",
+        "cannot be ordinal without the order of its levels. Give it, lowest first",
+    ),
+    (
+        [0, 1, 0, 1],
+        "ordinal",
+        "has two levels, where ordinal columns have three or more: call it nominal",
+    ),
+    (
+        ["a", "b", "c", "a"],
+        {"kind": "ordinal", "levels": ["a", "b", "d"]},
+        "unknown level.* 'c', in row 2; known are a, b, d",
+    ),
     (normal(4), "censored", r"cannot be censored by itself: .* Censored\(\"low\", \"high\"\)"),
     (pd.Categorical([1, "1", 2, 2]), None, "categories that read the same"),
 ]
@@ -281,9 +373,17 @@ def test_all_columns_that_are_refused_are_named_at_once():
 @pytest.mark.parametrize(
     ("X", "columns", "message"),
     [
-        (pd.DataFrame(np.ones((3, 2)), columns=["a", "a"]), None, "X must name each column once; more than once: a"),
+        (
+            pd.DataFrame(np.ones((3, 2)), columns=["a", "a"]),
+            None,
+            "X must name each column once; more than once: a",
+        ),
         (pd.DataFrame(np.ones((3, 2)), columns=[1, "1"]), None, "more than once: 1"),
-        (pd.DataFrame({"a": normal(3)}), {"b": "count"}, "columns names 'b', which X does not have; it has a"),
+        (
+            pd.DataFrame({"a": normal(3)}),
+            {"b": "count"},
+            "columns names 'b', which X does not have; it has a",
+        ),
         (pd.DataFrame({"a": normal(3)}), "count", "columns must be a dictionary such as"),
         (pd.DataFrame({"a": normal(3)}), {"a": "ignore"}, "All columns are ignored"),
         (pd.DataFrame({"a": []}), None, "X has no rows"),

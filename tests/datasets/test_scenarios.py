@@ -161,11 +161,15 @@ def test_features_and_coefficients_are_independent_inside_clusters(crowd):
 
 
 def test_printed_version_is_a_parameter_away():
-    forum = agreement(5_000, 1, radius=1.0, latent_means=[-25, 0, 25, 50, 75], normalize=False, seed=5)
+    forum = agreement(
+        5_000, 1, radius=1.0, latent_means=[-25, 0, 25, 50, 75], normalize=False, seed=5
+    )
     for k, centre in enumerate(circle(1.0)):
         inside = forum.labels == k
         n = inside.sum()
-        assert np.abs(forum.features[inside].mean(axis=0) - centre).max() < Z_LIMIT * 0.1 / np.sqrt(n)
+        assert np.abs(forum.features[inside].mean(axis=0) - centre).max() < Z_LIMIT * 0.1 / np.sqrt(
+            n
+        )
         assert abs(forum.latent[inside].mean() - 25.0 * (k - 1)) < Z_LIMIT * 5.0 / np.sqrt(n)
 
 
@@ -208,10 +212,14 @@ def test_tiny_rates_end():
 
 def test_iris_rows_are_rows_of_iris():
     flowers = load_iris()
-    stock = Counter((*row, label) for row, label in zip(flowers.data[:, 1:], flowers.target, strict=True))
+    stock = Counter(
+        (*row, label) for row, label in zip(flowers.data[:, 1:], flowers.target, strict=True)
+    )
     for n_users in (50, 150):
         forum = iris(n_users, 1, seed=2)
-        users = Counter((*row, label) for row, label in zip(forum.features, forum.labels, strict=True))
+        users = Counter(
+            (*row, label) for row, label in zip(forum.features, forum.labels, strict=True)
+        )
         assert users <= stock
     assert users == stock
     assert forum.feature_names == ("sepal width (cm)", "petal length (cm)", "petal width (cm)")
@@ -244,7 +252,10 @@ BAD = [
 ]
 BAD_CLUSTERED = [
     ({"n_clusters": 0}, r"n_clusters must be an integer of at least \d; got 0"),
-    ({"n_users": 4}, r"n_users must be at least n_clusters = 5.*got 4.*more users or fewer clusters"),
+    (
+        {"n_users": 4},
+        r"n_users must be at least n_clusters = 5.*got 4.*more users or fewer clusters",
+    ),
     ({"radius": -0.5}, r"radius must be a finite number, 0 or more; got -0\.5"),
     ({"latent_means": [0, 1, 2, 3, np.inf]}, r"latent_means must be 5 finite numbers"),
     ({"feature_covariance": 0.01}, r"feature_covariance must be \(2, 2\); got \(\)"),

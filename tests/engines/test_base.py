@@ -19,21 +19,34 @@ from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant
 
 N_USERS = 5
-MODEL = Model(ChineseRestaurant(), np.random.default_rng(0).standard_normal((N_USERS, 1)), None, N_USERS)
+MODEL = Model(
+    ChineseRestaurant(), np.random.default_rng(0).standard_normal((N_USERS, 1)), None, N_USERS
+)
 SCHEDULE = FixedLength(n_warmup=3, n_draws=4, thin=2)
 
 
 @dataclass(frozen=True)
 class Counting(Engine):
-    """A toy engine: every step adds one to α, draws a number and leaves the rest. It fails at step fails_at."""
+    """A toy engine: every step adds one to α, draws a number and leaves the rest. It fails at step
+    fails_at."""
 
     at_once: int = 1
     fails_at: float = np.inf
 
     def start(self, rng: np.random.Generator, model: Model, z: np.ndarray) -> State:
-        return State(z, 1.0, {name: view.draw_prior(rng, int(z.max()) + 1) for name, view in model.views.items()})
+        return State(
+            z,
+            1.0,
+            {name: view.draw_prior(rng, int(z.max()) + 1) for name, view in model.views.items()},
+        )
 
-    def advance(self, rng: np.random.Generator, model: Model, state: State, keep: np.ndarray) -> tuple[State, Info]:  # noqa: ARG002
+    def advance(
+        self,
+        rng: np.random.Generator,
+        model: Model,  # noqa: ARG002
+        state: State,
+        keep: np.ndarray,
+    ) -> tuple[State, Info]:
         n_steps = int(np.argmax(keep)) + 1 if keep.any() else len(keep)  # up to the first draw
         for _ in range(n_steps):
             if state.alpha >= self.fails_at:
@@ -58,7 +71,16 @@ def _no_other_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 def chain(engine: Engine, index: int = 0, folder: Path | None = None) -> Chain:
     seed = np.random.SeedSequence(1).spawn(2)[index]
     run = None if folder is None else RunFolder(folder)
-    return Chain(index, seed, MODEL, engine, lambda rng: rng.permutation([0, 0, 0, 1, 1]), SCHEDULE, run, 1e-9)
+    return Chain(
+        index,
+        seed,
+        MODEL,
+        engine,
+        lambda rng: rng.permutation([0, 0, 0, 1, 1]),
+        SCHEDULE,
+        run,
+        1e-9,
+    )
 
 
 def assert_same(one: Record, other: Record) -> None:
@@ -74,14 +96,19 @@ def test_the_schedule_is_the_chains(engine: Engine) -> None:
 
 
 def test_many_chains_have_streams_of_their_own() -> None:
-    alone, together = chain(Counting(), 1).run(), run_chains([chain(Counting(), index) for index in (0, 1)], n_jobs=2).records
+    alone, together = (
+        chain(Counting(), 1).run(),
+        run_chains([chain(Counting(), index) for index in (0, 1)], n_jobs=2).records,
+    )
     assert_same(alone, together[1])
     assert (together[0].fixed["z"] != together[1].fixed["z"]).any()
 
 
 def test_a_chain_that_was_stopped_continues_to_the_same_draws(tmp_path: Path) -> None:
     stop = threading.Event()
-    first = chain(Counting(), folder=tmp_path).run(lambda _, iteration, __: stop.set() if iteration == 6 else None, stop)
+    first = chain(Counting(), folder=tmp_path).run(
+        lambda _, iteration, __: stop.set() if iteration == 6 else None, stop
+    )
     assert first.n_draws == 1
     assert_same(chain(Counting(), folder=tmp_path).run(), chain(Counting()).run())
 

@@ -5,7 +5,14 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import multivariate_t
 
-from dualview.experiments.evidence import KAPPA, SPREAD, best_partition, log_cluster, log_evidence, ratio
+from dualview.experiments.evidence import (
+    KAPPA,
+    SPREAD,
+    best_partition,
+    log_cluster,
+    log_evidence,
+    ratio,
+)
 from dualview.units import Whitening
 
 
@@ -69,7 +76,9 @@ def test_the_ratio_is_that_of_the_two_evidences_per_user():
     x, truth = two_groups()
     own = Whitening.of_data(x).to_working(x)
     other = np.arange(20) % 2
-    assert ratio(x, other) == pytest.approx((log_evidence(own, other) - log_evidence(own, truth)) / 20)
+    assert ratio(x, other) == pytest.approx(
+        (log_evidence(own, other) - log_evidence(own, truth)) / 20
+    )
 
 
 def test_names_of_clusters_and_units_of_the_view_do_not_matter():

@@ -15,7 +15,11 @@ CELLS = [Cell("agreement", "dual-DP", 10, r, 0, EFFORT, n_users=12) for r in ran
 
 
 def score_of(cell):
-    return {"scores": {"nll": cell.repetition + 0.1, "ari": math.nan}, "extras": {"x": [1, math.inf]}, "warnings": ["w"]}
+    return {
+        "scores": {"nll": cell.repetition + 0.1, "ari": math.nan},
+        "extras": {"x": [1, math.inf]},
+        "warnings": ["w"],
+    }
 
 
 class Counted:
@@ -85,7 +89,9 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path):
     kept = {path.name: path.read_bytes() for path in (tmp_path / "stopped").iterdir()}
     assert len(kept) == 2
     resumed = run(tmp_path / "stopped", run_cell)
-    assert all((tmp_path / "stopped" / name).read_bytes() == content for name, content in kept.items())
+    assert all(
+        (tmp_path / "stopped" / name).read_bytes() == content for name, content in kept.items()
+    )
     for one, other in zip(resumed, run(tmp_path / "whole", run_cell), strict=True):
         assert one.scores.keys() == other.scores.keys()
         for name in one.scores.keys() - {"cpu_seconds"}:
@@ -96,7 +102,9 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path):
 def test_processes_give_the_same_numbers(tmp_path):
     cells = [Cell("iris", "ridge", n, 0, 0, EFFORT) for n in (10, 20)]
     apart = run_grid(cells, tmp_path / "two", run_cell, n_jobs=2, quiet=True)
-    assert [o.scores["nll"] for o in apart] == [o.scores["nll"] for o in run(tmp_path / "one", run_cell, cells)]
+    assert [o.scores["nll"] for o in apart] == [
+        o.scores["nll"] for o in run(tmp_path / "one", run_cell, cells)
+    ]
 
 
 def test_names_of_files_tell_cells_apart():
@@ -115,7 +123,9 @@ def test_names_of_files_tell_cells_apart():
 
 def test_files_are_plain_json_with_their_cell(tmp_path):
     run(tmp_path, Counted(), CELLS[:1])
-    content = json.loads((tmp_path / f"{CELLS[0].name}.json").read_text(), parse_constant=pytest.fail)
+    content = json.loads(
+        (tmp_path / f"{CELLS[0].name}.json").read_text(), parse_constant=pytest.fail
+    )
     assert content["cell"]["model"] == "dual-DP"
     assert content["cell"]["effort"]["n_draws"] == 20
 

@@ -21,7 +21,14 @@ CELLS = STUDIES["link"](PLAN)
 def found(loss):
     """Findings in which the link loses so much of a cell."""
     outcomes = [
-        Outcome(cell, {"nll": 2.5 + 0.3 * cell.seed + (loss(cell) if cell.fit == LINKED else 0.0), "r_hat": 1.01, "ess": 50.0})
+        Outcome(
+            cell,
+            {
+                "nll": 2.5 + 0.3 * cell.seed + (loss(cell) if cell.fit == LINKED else 0.0),
+                "r_hat": 1.01,
+                "ess": 50.0,
+            },
+        )
         for cell in CELLS
     ]
     return Findings(PLAN, outcomes, tidy("link", outcomes))
@@ -72,5 +79,8 @@ def test_the_section_says_where_the_link_loses():
     assert "the rule holds" in good
     assert "Of the 9 rows above it, it loses more than allowed in none" in good
     bad = link(found(lambda cell: 0.2 if cell.scenario == "iris" else 0.0)).text
-    assert "more than allowed in 3 (iris, 10 threads, +0.2000; iris, 50 threads, +0.2000; iris, all threads, +0.2000);" in bad
+    assert (
+        "more than allowed in 3 (iris, 10 threads, +0.2000; iris, 50 threads, +0.2000; iris, all "
+        "threads, +0.2000);" in bad
+    )
     assert link(found(lambda _: 0.1)).text.count("the rule is broken") == 1

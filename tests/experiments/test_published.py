@@ -24,8 +24,12 @@ def test_curves_have_every_size_but_the_papers_own_gap(scenario, metric, model):
 def test_points_lie_where_such_scores_can_lie():
     for scenario in ("agreement", "disagreement", "iris"):
         for model in MODELS:
-            assert all(2.224 < p.mean < 6 and p.error > 0 for p in published.curve(scenario, "nll", model))
-            assert all(0 < p.mean < 1 and p.error > 0 for p in published.curve(scenario, "ari", model))
+            assert all(
+                2.224 < p.mean < 6 and p.error > 0 for p in published.curve(scenario, "nll", model)
+            )
+            assert all(
+                0 < p.mean < 1 and p.error > 0 for p in published.curve(scenario, "ari", model)
+            )
 
 
 def test_a_known_point():

@@ -28,23 +28,48 @@ TINY = replace(
 
 
 def made_up(cell):
-    """Scores and extras of the right form without a fit; better than published, worse with fewer threads."""
+    """Scores and extras of the right form without a fit; better than published, worse with fewer
+    threads."""
     rng = np.random.default_rng(cell.n_threads + 1000 * cell.repetition)
     scores = dict.fromkeys(SCORES, float(rng.random())) | {
         "nll": 2.3 + 1 / cell.n_threads + 0.01 * cell.repetition,
         "ari": 0.97,
     }
     if cell.model == "single":
-        scores |= dict.fromkeys(("ari", "ari_last_draw", "features_ratio", "behavior_ratio"), float("nan"))
-    times = {"time": 3.0, "ess_bulk": 50.0, "ess_tail": 40.0, "paper_tau": None, "white_noise_tau": None}
-    extras = {
-        "sizes": {"n_clusters": [3, 4], "probability": [0.75, 0.25], "size_mean": [30, 15, 5], "size_sd": [2, 2, 1]},
-        "autocorrelation": {"alpha": times, "behavior.base_mean": times | {"time": 7.0}},
-        "predictions": {"outcome": [1, 2], "mean": [1, 2], "half": [[0, 2], [1, 3]], "most": [[-1, 3], [3, 4]]},
-        "similarity": {"matrix": np.eye(4).tolist(), "labels": [0, 0, 1, 1]},
-        "alpha_prior": {str(s): {"n_clusters": 4.0, "nll": 2.5, "effective_share": 0.8} for s in ALPHA_SCALES},
+        scores |= dict.fromkeys(
+            ("ari", "ari_last_draw", "features_ratio", "behavior_ratio"), float("nan")
+        )
+    times = {
+        "time": 3.0,
+        "ess_bulk": 50.0,
+        "ess_tail": 40.0,
+        "paper_tau": None,
+        "white_noise_tau": None,
     }
-    return {"scores": scores, "extras": {name: extras[name] for name in cell.extras}, "warnings": []}
+    extras = {
+        "sizes": {
+            "n_clusters": [3, 4],
+            "probability": [0.75, 0.25],
+            "size_mean": [30, 15, 5],
+            "size_sd": [2, 2, 1],
+        },
+        "autocorrelation": {"alpha": times, "behavior.base_mean": times | {"time": 7.0}},
+        "predictions": {
+            "outcome": [1, 2],
+            "mean": [1, 2],
+            "half": [[0, 2], [1, 3]],
+            "most": [[-1, 3], [3, 4]],
+        },
+        "similarity": {"matrix": np.eye(4).tolist(), "labels": [0, 0, 1, 1]},
+        "alpha_prior": {
+            str(s): {"n_clusters": 4.0, "nll": 2.5, "effective_share": 0.8} for s in ALPHA_SCALES
+        },
+    }
+    return {
+        "scores": scores,
+        "extras": {name: extras[name] for name in cell.extras},
+        "warnings": [],
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +85,9 @@ def tiny(monkeypatch):
 
 
 def run(out, *arguments):
-    return cli.main(["reproduce", *arguments, "--out", str(out), "--quick", "--jobs", "1", "--quiet"])
+    return cli.main(
+        ["reproduce", *arguments, "--out", str(out), "--quick", "--jobs", "1", "--quiet"]
+    )
 
 
 def rows(folder):
@@ -74,19 +101,31 @@ def test_every_study_writes_its_section_and_its_figures(tmp_path, capsys):
     assert run(tmp_path, "all", *STUDIES) == 0
     report = (tmp_path / "report.md").read_text()
     pictures = {path.name for path in tmp_path.glob("*.png")}
-    assert {line.split("](")[1].split(")")[0] for line in report.splitlines() if line.startswith("![")} == pictures
+    assert {
+        line.split("](")[1].split(")")[0] for line in report.splitlines() if line.startswith("![")
+    } == pictures
     assert len(pictures) == 21
     assert {row["study"] for row in rows(tmp_path)} == set(STUDIES)
     assert "Wrote" in capsys.readouterr().out
     assert not re.search(r"\bnan\b", report)
-    for words in ("3.366 ± 0.118", "NLL below published", "2.224", "dualview reproduce all models", "Fits that failed: 0"):
+    for words in (
+        "3.366 ± 0.118",
+        "NLL below published",
+        "2.224",
+        "dualview reproduce all models",
+        "Fits that failed: 0",
+    ):
         assert words in report
     assert "| agreement | 6 of 6 |" in report
 
 
 @pytest.mark.slow
 def test_a_real_run_is_resumed_and_can_grow(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Plan, "quick", classmethod(lambda _, seed: replace(TINY, seed=seed, sizes=(10,), repetitions=1)))
+    monkeypatch.setattr(
+        Plan,
+        "quick",
+        classmethod(lambda _, seed: replace(TINY, seed=seed, sizes=(10,), repetitions=1)),
+    )
     assert run(tmp_path, "agreement") == 0
     before = rows(tmp_path)
     assert len(before) == 3
@@ -165,7 +204,10 @@ def test_all_is_the_four_main_studies_and_names_come_in_order():
 
 def frame_of(*nll):
     cells = [TINY.cell("agreement", "dual-DP", 10, repetition) for repetition in range(len(nll))]
-    frame = tidy("agreement", [reproduce.Outcome(cell, {"nll": value}) for cell, value in zip(cells, nll, strict=True)])
+    frame = tidy(
+        "agreement",
+        [reproduce.Outcome(cell, {"nll": value}) for cell, value in zip(cells, nll, strict=True)],
+    )
     return frame.assign(ari=0.5)
 
 
@@ -186,5 +228,7 @@ def test_the_figure_has_the_published_points_and_ours():
     left, right = figures.results(frame_of(2.5, 2.7), "agreement").axes
     for ax, metric, ours in ((left, "nll", 2.6), (right, "ari", 0.5)):
         drawn = {box.get_label(): box.lines[0].get_ydata() for box in ax.containers}
-        assert drawn["dual-DP, published"].tolist() == [p.mean for p in published.curve("agreement", metric, "dual-DP")]
+        assert drawn["dual-DP, published"].tolist() == [
+            p.mean for p in published.curve("agreement", metric, "dual-DP")
+        ]
         assert drawn["dual-DP, dualview"].tolist() == [pytest.approx(ours)]

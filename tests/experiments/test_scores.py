@@ -33,8 +33,16 @@ def scores(model, forum):
 
 
 def test_mean_of_logs_by_hand():
-    locations, precisions, y = np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([1.0, 4.0]), np.array([0.5, 0.0])
-    terms = [norm.logpdf(y[j], locations[s, j], precisions[s] ** -0.5) for s in range(2) for j in range(2)]
+    locations, precisions, y = (
+        np.array([[0.0, 1.0], [2.0, 1.0]]),
+        np.array([1.0, 4.0]),
+        np.array([0.5, 0.0]),
+    )
+    terms = [
+        norm.logpdf(y[j], locations[s, j], precisions[s] ** -0.5)
+        for s in range(2)
+        for j in range(2)
+    ]
     assert nll_by_mean_of_logs(locations, precisions, y) == pytest.approx(-np.mean(terms))
 
 
@@ -72,10 +80,21 @@ def test_each_model_has_its_scores_and_no_others(name):
 
 
 def test_scaled_constants_reach_the_fit(forum):
-    cell = Cell("agreement", "dual-DP", 30, 0, 1, Effort(1, 2, 4, 1), n_users=20, fit=(("feature_scale", 4.0),))
+    cell = Cell(
+        "agreement",
+        "dual-DP",
+        30,
+        0,
+        1,
+        Effort(1, 2, 4, 1),
+        n_users=20,
+        fit=(("feature_scale", 4.0),),
+    )
     scaled = fit(cell, forum)
     assert np.allclose(scaled.feature_prior.covariance, 4 * np.cov(forum.features, rowvar=False))
-    assert np.allclose(scaled.posterior_.units["features"].prior[1], scaled.feature_prior.covariance)
+    assert np.allclose(
+        scaled.posterior_.units["features"].prior[1], scaled.feature_prior.covariance
+    )
 
 
 def test_chains_can_start_at_the_truth(forum):
@@ -95,7 +114,9 @@ def test_sizes_of_known_draws():
 def test_the_ratio_of_priors_of_alpha_is_that_of_their_densities():
     alpha = np.array([0.1, 0.7, 3.0, 40.0])
     for scale in (0.25, 4.0):  # 1/α ~ Gamma(1/2, scale 2s), so α is inverse gamma
-        densities = invgamma(0.5, scale=1 / (2 * scale)).logpdf(alpha) - invgamma(0.5, scale=1 / 2).logpdf(alpha)
+        densities = invgamma(0.5, scale=1 / (2 * scale)).logpdf(alpha) - invgamma(
+            0.5, scale=1 / 2
+        ).logpdf(alpha)
         assert np.ptp(prior_ratio(alpha, scale) - densities) == pytest.approx(0.0, abs=1e-12)
 
 

@@ -63,13 +63,18 @@ def test_packed_files_and_bombs(ending: str, tmp_path: Path) -> None:
 
 def test_archives_with_several_files(tmp_path: Path) -> None:
     (tmp_path / "two.zip").write_bytes(zipped(TEXT, 2))
-    with pytest.raises(ValueError, match="a ZIP archive must hold one file; it holds 2"), unpacked(tmp_path / "two.zip"):
+    with (
+        pytest.raises(ValueError, match="a ZIP archive must hold one file; it holds 2"),
+        unpacked(tmp_path / "two.zip"),
+    ):
         pass
 
 
 def test_a_first_line_without_an_end(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(bytes(1 << 24))
-    with pytest.raises(ValueError, match="its first line must name columns, and has no end within 16 MB"):
+    with pytest.raises(
+        ValueError, match="its first line must name columns, and has no end within 16 MB"
+    ):
         first_lines(tmp_path / "a.csv")
 
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualview.files.spreadsheets import csv_bytes, escape_name, match_names, unescape_name, unescape_table
+from dualview.files.spreadsheets import (
+    csv_bytes,
+    escape_name,
+    match_names,
+    unescape_name,
+    unescape_table,
+)
 
 SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "\N{MINUS SIGN}")
 NAMES = [f"{begin}{sign}1+1" for begin in ("", "'", "''") for sign in SIGNS] + [
@@ -42,7 +48,9 @@ def test_different_names_stay_different(names: list[str]) -> None:
 
 
 def test_tables_come_back_as_they_were() -> None:
-    table = pd.DataFrame({"user": NAMES, "=x": NAMES[::-1], "number": np.linspace(-1.5, 1.5, len(NAMES))})
+    table = pd.DataFrame(
+        {"user": NAMES, "=x": NAMES[::-1], "number": np.linspace(-1.5, 1.5, len(NAMES))}
+    )
     content = csv_bytes(table)
     raw = pd.read_csv(io.BytesIO(content), keep_default_na=False, dtype={"user": str, "'=x": str})
     assert list(raw.columns) == ["user", "'=x", "number"]
@@ -52,9 +60,13 @@ def test_tables_come_back_as_they_were() -> None:
 
 
 def test_tables_without_such_names_are_written_as_ever() -> None:
-    table = pd.DataFrame({"user": ["a", "b,c", None], "x": [-1.5, np.nan, 2.0], "flag": [True, False, True]})
+    table = pd.DataFrame(
+        {"user": ["a", "b,c", None], "x": [-1.5, np.nan, 2.0], "flag": [True, False, True]}
+    )
     assert csv_bytes(table) == table.to_csv(index=False).encode()
-    kinds = table.assign(kind=pd.Categorical(["-a", "b", "b"]), when=pd.to_datetime(["2020-01-01"] * 3))
+    kinds = table.assign(
+        kind=pd.Categorical(["-a", "b", "b"]), when=pd.to_datetime(["2020-01-01"] * 3)
+    )
     assert csv_bytes(kinds) == kinds.assign(kind=["'-a", "b", "b"]).to_csv(index=False).encode()
 
 

@@ -21,11 +21,15 @@ def failing(name: str) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_fault_leaves_the_old_file(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_leaves_the_old_file(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a"
     write_whole(path, b"old")
     monkeypatch.setattr(os, step, failing(step))
-    with pytest.raises(FileError, match=f"a could not be written: No space left on device .{step}."):
+    with pytest.raises(
+        FileError, match=f"a could not be written: No space left on device .{step}."
+    ):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
@@ -85,7 +89,9 @@ posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 @posix
 class TestWhatIsNoFile:
     @pytest.mark.parametrize("before", [b"old", None], ids=["old", "dangling"])
-    def test_links_stay_and_their_targets_get_the_content(self, before: bytes | None, tmp_path: Path) -> None:
+    def test_links_stay_and_their_targets_get_the_content(
+        self, before: bytes | None, tmp_path: Path
+    ) -> None:
         target, link = tmp_path / "below" / "target", tmp_path / "link"
         target.parent.mkdir()
         if before is not None:
@@ -115,7 +121,9 @@ class TestWhatIsNoFile:
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device")
     def test_a_full_device_is_an_error(self) -> None:
-        with pytest.raises(FileError, match="/dev/full could not be written: No space left on device"):
+        with pytest.raises(
+            FileError, match="/dev/full could not be written: No space left on device"
+        ):
             write_whole(Path("/dev/full"), b"content")
         assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
@@ -131,7 +139,9 @@ class TestWhatIsNoFile:
         write_whole(Path(name), b"\xff\0")
         assert capfdbinary.readouterr().out == b"before\n\xff\0"
 
-    def test_folders_and_sockets_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_folders_and_sockets_are_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         import socket
 
         with pytest.raises(FileError, match="is a folder: name the file to write"):
@@ -158,7 +168,9 @@ class TestWhatIsNoFile:
         assert (tmp_path / "a").read_bytes() == b"new"
         assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == mode
 
-    def test_a_read_only_file_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_read_only_file_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (tmp_path / "a").write_bytes(b"old")
         (tmp_path / "a").chmod(0o444)
         monkeypatch.setattr(os, "access", lambda *_: False)  # root may write to everything

@@ -10,7 +10,8 @@ BEGIN = 1_600_000_000
 
 
 def posts(n_threads: int = 60, n_users: int = 8, seed: int = 0) -> pd.DataFrame:
-    """Threads of 1 to 12 posts by a few users, with parents, sections, scores and lengths, in the order of time."""
+    """Threads of 1 to 12 posts by a few users, with parents, sections, scores and lengths, in the
+    order of time."""
     rng = np.random.default_rng(seed)
     rows = []
     for t in range(n_threads):

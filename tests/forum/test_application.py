@@ -13,7 +13,19 @@ import dualview as dv
 from dualview import cli
 from dualview.forum.example import example_people, example_posts
 
-SHORT = ["--warmup", "20", "--draws", "20", "--chains", "2", "--jobs", "1", "--quiet", "--min-threads", "3"]
+SHORT = [
+    "--warmup",
+    "20",
+    "--draws",
+    "20",
+    "--chains",
+    "2",
+    "--jobs",
+    "1",
+    "--quiet",
+    "--min-threads",
+    "3",
+]
 POSTS = example_posts(n_users=50, n_threads=250, seed=0)  # with rates that users share
 
 
@@ -52,11 +64,19 @@ def test_the_folder_has_what_the_docstring_says(run: Path) -> None:
     }
     dual = evaluation["scores"][0]
     assert dual["nll"] == pytest.approx(-predictions["log_density"].mean())
-    inside = (predictions["outcome"] >= predictions["low"]) & (predictions["outcome"] <= predictions["high"])
+    inside = (predictions["outcome"] >= predictions["low"]) & (
+        predictions["outcome"] <= predictions["high"]
+    )
     assert dual["coverage"]["0.95"] == pytest.approx(inside.mean())
     assert predictions["level"].between(0, 1).all()
-    assert evaluation["scores"][1]["nll"] == pytest.approx(-predictions["single_log_density"].mean())
-    assert set(settings["features"]) | set(settings["left_out"]) == set(profiles.columns[2:]) == set(settings["meanings"])
+    assert evaluation["scores"][1]["nll"] == pytest.approx(
+        -predictions["single_log_density"].mean()
+    )
+    assert (
+        set(settings["features"]) | set(settings["left_out"])
+        == set(profiles.columns[2:])
+        == set(settings["meanings"])
+    )
     assert evaluation["verdict"].startswith("The dual model explains")
 
 
@@ -81,14 +101,27 @@ def test_the_run_is_one_of_dualview_fit(run: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.slow
-def test_resume_continues_with_roles_and_scores_too(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_continues_with_roles_and_scores_too(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     longer = tmp_path / "run"
     shutil.copytree(run, longer)
-    before = {path.name: path.read_bytes() for path in run.iterdir() if path.suffix in (".csv", ".json")}
-    for name in ("roles.json", "profiles.csv", "evaluation.json", "predictions.csv", "users.csv", "posterior.nc"):
+    before = {
+        path.name: path.read_bytes() for path in run.iterdir() if path.suffix in (".csv", ".json")
+    }
+    for name in (
+        "roles.json",
+        "profiles.csv",
+        "evaluation.json",
+        "predictions.csv",
+        "users.csv",
+        "posterior.nc",
+    ):
         (longer / name).unlink()
     facts = json.loads(before["forum.json"])
-    facts["options"]["normalise"] = facts["options"].pop("normalize")  # as earlier versions wrote it
+    facts["options"]["normalise"] = facts["options"].pop(
+        "normalize"
+    )  # as earlier versions wrote it
     (longer / "forum.json").write_text(json.dumps(facts))
     assert cli.main(["resume", str(longer), "--quiet"]) == 0
     for name in ("roles.json", "profiles.csv", "predictions.csv", "users.csv"):
@@ -107,7 +140,9 @@ def test_resume_continues_with_roles_and_scores_too(run: Path, tmp_path: Path, c
     assert (longer / "report.html").stat().st_mtime_ns > (run / "report.html").stat().st_mtime_ns
 
 
-def test_resume_says_what_is_gone(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_says_what_is_gone(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = json.loads((run / "forum.json").read_text())
     for name in ("forum.json", "request.json"):
         shutil.copy(run / name, tmp_path)
@@ -126,15 +161,32 @@ def test_resume_says_what_is_gone(run: Path, tmp_path: Path, capsys: pytest.Capt
 def test_the_options_are_kept_as_they_were_asked(tmp_path: Path) -> None:
     """The command that a resumed run repeats is the first one's."""
     POSTS.rename(columns={"user": "member"}).to_csv(tmp_path / "posts.csv", index=False)
-    words = ["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run"), *SHORT, "--user-column", "member"]
-    assert cli.main([*words, "--thread-column", "thread", "--covariates", "hour", "--bot-names", "nobody"]) == 0
+    words = [
+        "forum",
+        str(tmp_path / "posts.csv"),
+        "--out",
+        str(tmp_path / "run"),
+        *SHORT,
+        "--user-column",
+        "member",
+    ]
+    assert (
+        cli.main(
+            [*words, "--thread-column", "thread", "--covariates", "hour", "--bot-names", "nobody"]
+        )
+        == 0
+    )
     before = (tmp_path / "run" / "forum.json").read_bytes()
     assert cli.main(["resume", str(tmp_path / "run"), "--quiet"]) == 0
     assert (tmp_path / "run" / "forum.json").read_bytes() == before
 
 
-def test_the_same_command_again_goes_on_and_another_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = {path.name: path.read_bytes() for path in run.iterdir() if path.suffix in (".csv", ".json")}
+def test_the_same_command_again_goes_on_and_another_is_refused(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        path.name: path.read_bytes() for path in run.iterdir() if path.suffix in (".csv", ".json")
+    }
     command = shlex.split(json.loads(files["forum.json"])["command"])
     assert command[0] == "dualview"
     assert cli.main([*command[1:], "--quiet"]) == 0
@@ -157,7 +209,9 @@ def test_the_link_and_the_scale_are_options(tmp_path: Path) -> None:
     assert cli.main([*shlex.split(command)[1:], "--quiet"]) == 0
 
 
-def test_the_model_sees_intervals_in_their_own_units(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_model_sees_intervals_in_their_own_units(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings, post = json.loads((run / "forum.json").read_text()), dv.load(run / "posterior.nc")
     assert post.codebook is not None
     assert post.cells is not None
@@ -166,7 +220,9 @@ def test_the_model_sees_intervals_in_their_own_units(run: Path, capsys: pytest.C
     assert {"censored", "continuous"} == set(kinds.values())
     for name, words in settings["features"].items():
         assert (kinds[name] == "censored") == words.endswith("known to an interval")
-    exact = [column[mask] for column, mask in zip(post.cells.low.T, post.cells.exact.T, strict=True)]
+    exact = [
+        column[mask] for column, mask in zip(post.cells.low.T, post.cells.exact.T, strict=True)
+    ]
     assert all(len(np.unique(values)) == len(values) for values in exact)
     assert cli.main(["report", str(run)]) == 0
     capsys.readouterr()
@@ -174,10 +230,15 @@ def test_the_model_sees_intervals_in_their_own_units(run: Path, capsys: pytest.C
     assert "known to an interval" in shown
 
 
-def test_an_option_of_earlier_versions_is_told_apart(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_of_earlier_versions_is_told_apart(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for words in (["--ties", "jitter"], ["--ties=drop"]):
         assert cli.main(["forum", "--example", "--out", str(tmp_path / "new"), *words]) == 2
-        assert "--ties: this option was removed. Features that users share are now" in capsys.readouterr().err
+        assert (
+            "--ties: this option was removed. Features that users share are now"
+            in capsys.readouterr().err
+        )
     assert cli.main(["forum", "--example", "--out", str(tmp_path / "new"), "--tie", "drop"]) == 2
     assert "Unknown option: --tie" in capsys.readouterr().err
     settings = json.loads((run / "forum.json").read_text())
@@ -185,7 +246,10 @@ def test_an_option_of_earlier_versions_is_told_apart(run: Path, tmp_path: Path, 
     shutil.copy(run / "request.json", tmp_path)
     (tmp_path / "forum.json").write_text(json.dumps(settings))
     assert cli.main(["resume", str(tmp_path), "--quiet"]) == 2
-    assert "has a run of an earlier version, with an option that is gone (ties)" in capsys.readouterr().err
+    assert (
+        "has a run of an earlier version, with an option that is gone (ties)"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.slow
@@ -197,8 +261,13 @@ def test_members_of_a_role_can_share_one_power(tmp_path: Path) -> None:
     post = dv.load(tmp_path / "run" / "posterior.nc")
     for z, latent in zip(post.flat("z"), post.flat("latent"), strict=True):
         assert len(np.unique(latent)) == len(np.unique(z))
-    assert "pooling" not in json.loads((tmp_path / "run" / "single" / "manifest.json").read_text())["made_with"]
-    assert "--pooling=cluster" in json.loads((tmp_path / "run" / "forum.json").read_text())["command"]
+    assert (
+        "pooling"
+        not in json.loads((tmp_path / "run" / "single" / "manifest.json").read_text())["made_with"]
+    )
+    assert (
+        "--pooling=cluster" in json.loads((tmp_path / "run" / "forum.json").read_text())["command"]
+    )
 
 
 def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,7 +280,9 @@ def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert not (tmp_path / "run").exists()
 
 
-def test_another_programs_run_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_programs_run_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "request.json").write_text("{}")
     POSTS.to_csv(tmp_path / "posts.csv", index=False)
     assert cli.main(["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path), "--quiet"]) == 2

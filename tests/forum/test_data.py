@@ -26,7 +26,10 @@ def lengths(posts: pd.DataFrame = POSTS) -> pd.Series:
 
 def dense(data: dv.forum.ForumData) -> pd.DataFrame:
     """Participation of all threads by thread and user."""
-    parts = [pd.DataFrame(t.participation.toarray(), index=t.ids, columns=t.users) for t in (data.training, data.test)]
+    parts = [
+        pd.DataFrame(t.participation.toarray(), index=t.ids, columns=t.users)
+        for t in (data.training, data.test)
+    ]
     return pd.concat(parts)
 
 
@@ -41,7 +44,9 @@ def test_only_longer_threads_are_used_and_the_log_says_so() -> None:
 def test_participants_of_the_first_posts() -> None:
     wanted = small.early_counts(POSTS, M)
     counts = dense(read(weights="counts"))
-    pd.testing.assert_frame_equal(counts, wanted.loc[counts.index, counts.columns].astype(float), check_names=False)
+    pd.testing.assert_frame_equal(
+        counts, wanted.loc[counts.index, counts.columns].astype(float), check_names=False
+    )
     binary = dense(read())
     np.testing.assert_array_equal(binary, counts > 0)
 
@@ -62,7 +67,9 @@ def test_rare_users_are_pooled_or_dropped_by_the_stated_rule() -> None:
     np.testing.assert_array_equal(data.training.covariates["rare_participants"], rare)
     assert "rare_participants" not in read(min_threads=12, rare="drop").training.covariates
     assert rare.sum() > 0
-    with pytest.raises(InputError, match=r"Only 0 user.*of at least 99 training threads.*--min-threads"):
+    with pytest.raises(
+        InputError, match=r"Only 0 user.*of at least 99 training threads.*--min-threads"
+    ):
         read(min_threads=99)
 
 
@@ -92,7 +99,9 @@ def test_an_outcome_must_be_one_number_per_thread() -> None:
         read(outcome="score")
     views = POSTS["thread"].str.split().str[1].astype(float) + 1
     data = read(POSTS.assign(views=views), outcome="views", scale="log")
-    np.testing.assert_allclose(data.training.outcome, np.log([float(i.split()[1]) + 1 for i in data.training.ids]))
+    np.testing.assert_allclose(
+        data.training.outcome, np.log([float(i.split()[1]) + 1 for i in data.training.ids])
+    )
     with pytest.raises(InputError, match=r"logarithm of views.*--scale raw"):
         read(POSTS.assign(views=views - 30), outcome="views", scale="log")
     with pytest.raises(InputError, match="no column 'likes', which was named as the outcome"):
@@ -126,7 +135,10 @@ def test_a_random_split_keeps_test_threads_out_of_the_features() -> None:
 def test_what_happens_after_the_cut_does_not_reach_the_features() -> None:
     data = read()
     later = POSTS["time"] >= data.test.start.min()
-    changed = POSTS.assign(score=np.where(later, 99, POSTS["score"]), text_length=np.where(later, 10**6, POSTS["text_length"]))
+    changed = POSTS.assign(
+        score=np.where(later, 99, POSTS["score"]),
+        text_length=np.where(later, 10**6, POSTS["text_length"]),
+    )
     pd.testing.assert_frame_equal(read(changed).activity, data.activity)
     earlier = POSTS.assign(score=np.where(later, POSTS["score"], 99))
     assert not read(earlier).activity.equals(data.activity)
@@ -150,11 +162,14 @@ def test_activity_against_a_slow_twin() -> None:
             "replies_received": target[reply].value_counts(),
             "out_degree": target[reply].groupby(past["user"]).nunique(),
             "in_degree": past["user"][reply].groupby(target).nunique(),
-            "tenure_days": (past.groupby("user")["time"].max() - past.groupby("user")["time"].min()) / small.DAY,
+            "tenure_days": (past.groupby("user")["time"].max() - past.groupby("user")["time"].min())
+            / small.DAY,
         }
     )
     early = past[position < M].groupby("user")["thread"].nunique()
-    wanted["early_share"] = (early + early.sum() / wanted["threads"].sum()) / (wanted["threads"] + 1)
+    wanted["early_share"] = (early + early.sum() / wanted["threads"].sum()) / (
+        wanted["threads"] + 1
+    )
     characters = past.groupby("user")["text_length"].sum()
     wanted["text_length"] = (characters + characters.sum() / len(past)) / (wanted["posts"] + 1)
     users = list(data.activity.index)
@@ -165,7 +180,10 @@ def test_activity_against_a_slow_twin() -> None:
 def test_every_cell_holds_what_was_counted() -> None:
     data = read(small.posts(200, n_users=40), min_threads=2)
     codebook = Columns.from_table(data.features)
-    cells, numbers = codebook.cells(data.features), data.numbers[[column.name for column in codebook.gaussian]].to_numpy()
+    cells, numbers = (
+        codebook.cells(data.features),
+        data.numbers[[column.name for column in codebook.gaussian]].to_numpy(),
+    )
     assert {"censored", "continuous"} <= {column.kind for column in codebook.gaussian}
     assert ((cells.low <= numbers) & (numbers <= cells.high)).all()
     counts = [column.name for column in codebook.gaussian if column.kind == "count"]
@@ -183,7 +201,9 @@ def test_without_parents_a_reply_goes_to_the_post_before() -> None:
 
 
 def test_bots_and_deleted_accounts() -> None:
-    posts = POSTS.assign(user=POSTS["user"].replace({"u0": "AutoModerator", "u1": "[deleted]", "u2": "help-bot"}))
+    posts = POSTS.assign(
+        user=POSTS["user"].replace({"u0": "AutoModerator", "u1": "[deleted]", "u2": "help-bot"})
+    )
     data = read(posts)
     assert not {"AutoModerator", "[deleted]", "help-bot"} & set(data.activity.index)
     human = posts[~posts["user"].isin(["AutoModerator", "help-bot"])]
@@ -202,10 +222,14 @@ def test_covariates() -> None:
     when = pd.to_datetime(start, unit="s")
     np.testing.assert_array_equal(table["sunday"], when.day_of_week == 6)
     np.testing.assert_array_equal(table["tuesday"], when.day_of_week == 1)
-    np.testing.assert_allclose(table["hour_sin"], np.sin(2 * np.pi * (start % small.DAY) / small.DAY))
+    np.testing.assert_allclose(
+        table["hour_sin"], np.sin(2 * np.pi * (start % small.DAY) / small.DAY)
+    )
     posts = small.posts(400)
     third = posts[posts.groupby("thread").cumcount() == M - 1].set_index("thread")["time"]
-    np.testing.assert_allclose(np.expm1(table["log_seconds_early"]), third[data.training.ids] - start)
+    np.testing.assert_allclose(
+        np.expm1(table["log_seconds_early"]), third[data.training.ids] - start
+    )
     section = posts.groupby("thread")["section"].first()[data.training.ids]
     sections = [str(name) for name in table if str(name).startswith("section")]
     assert len(sections) == 1
@@ -216,7 +240,10 @@ def test_covariates() -> None:
 def test_constant_covariates_are_left_out_with_a_note() -> None:
     data = read()  # everybody is regular
     assert "rare_participants" not in data.training.covariates
-    assert any("same in all training threads left out" in n and "rare_participants" in n for n in data.notes)
+    assert any(
+        "same in all training threads left out" in n and "rare_participants" in n
+        for n in data.notes
+    )
     assert data.behavior.coefficient_units()  # the behavior takes what is left
 
 
@@ -232,7 +259,9 @@ def test_relative_times_follow_the_file() -> None:
     data = read(posts, relative_time=True, time_unit="minutes")
     wanted = read()
     assert data.test.ids == wanted.test.ids
-    np.testing.assert_allclose(data.test.covariates["log_seconds_early"], wanted.test.covariates["log_seconds_early"])
+    np.testing.assert_allclose(
+        data.test.covariates["log_seconds_early"], wanted.test.covariates["log_seconds_early"]
+    )
     assert "tenure_days" not in data.activity
     assert not {"hour_sin", "sunday"} & set(data.test.covariates)
     assert data.cut is None
@@ -245,7 +274,10 @@ def test_relative_times_follow_the_file() -> None:
     [
         ({"first": 0}, "first must be a whole number of at least 1"),
         ({"weights": "some"}, 'weights must be "binary" or "counts"; got \'some\''),
-        ({"covariates": ("weather",)}, "covariates must be chosen from section, speed, hour, weekday; got weather"),
+        (
+            {"covariates": ("weather",)},
+            "covariates must be chosen from section, speed, hour, weekday; got weather",
+        ),
         ({"test_share": 1.5}, "test_share must be between 0 and 1"),
         ({"min_thread": 3}, "no option min_thread; there are first, outcome"),
         ({"time_unit": "years"}, 'time_unit must be None, "nanoseconds"'),

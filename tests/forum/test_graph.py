@@ -12,12 +12,17 @@ from dualview.forum.graph import closeness, pagerank, reply_graph
 def drawn(n: int, n_edges: int, seed: int = 0) -> sparse.csr_array:
     rng = np.random.default_rng(seed)
     return reply_graph(
-        rng.integers(n, size=n_edges), rng.integers(n, size=n_edges), rng.integers(1, 5, n_edges).astype(float), n
+        rng.integers(n, size=n_edges),
+        rng.integers(n, size=n_edges),
+        rng.integers(1, 5, n_edges).astype(float),
+        n,
     )
 
 
 def test_no_replies_to_oneself_and_repeated_pairs_add_up() -> None:
-    graph = reply_graph(np.array([0, 0, 1, 1]), np.array([1, 0, 0, 0]), np.array([2.0, 9.0, 1.0, 3.0]), 2)
+    graph = reply_graph(
+        np.array([0, 0, 1, 1]), np.array([1, 0, 0, 0]), np.array([2.0, 9.0, 1.0, 3.0]), 2
+    )
     np.testing.assert_array_equal(graph.toarray(), [[0, 4], [2, 0]])
 
 
@@ -37,7 +42,9 @@ def test_closeness_is_the_mean_inverse_distance() -> None:
     distance = shortest_path(graph, directed=False, unweighted=True)
     with np.errstate(divide="ignore"):
         inverse = np.where(distance > 0, 1 / distance, 0.0)
-    np.testing.assert_allclose(closeness(np.random.default_rng(0), graph), inverse.sum(axis=1) / 39, rtol=1e-6)
+    np.testing.assert_allclose(
+        closeness(np.random.default_rng(0), graph), inverse.sum(axis=1) / 39, rtol=1e-6
+    )
 
 
 def test_a_large_graph_is_measured_to_some_users() -> None:

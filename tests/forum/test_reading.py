@@ -26,7 +26,9 @@ def json_lines(table: pd.DataFrame) -> bytes:
 
 def assert_same(found: dv.forum.ForumData, wanted: dv.forum.ForumData) -> None:
     assert found.training.ids == wanted.training.ids
-    np.testing.assert_array_equal(found.training.participation.toarray(), wanted.training.participation.toarray())
+    np.testing.assert_array_equal(
+        found.training.participation.toarray(), wanted.training.participation.toarray()
+    )
     np.testing.assert_array_equal(found.test.outcome, wanted.test.outcome)
     pd.testing.assert_frame_equal(found.activity, wanted.activity)
     pd.testing.assert_frame_equal(found.test.covariates, wanted.test.covariates)
@@ -76,7 +78,9 @@ def test_any_file(name: str, wanted: dv.forum.ForumData, tmp_path: Path) -> None
 
 
 def test_a_window_as_long_as_reddits(wanted: dv.forum.ForumData, tmp_path: Path) -> None:
-    parameters = zstandard.ZstdCompressionParameters(window_log=31, enable_ldm=True, hash_log=10, chain_log=10, ldm_hash_log=10)
+    parameters = zstandard.ZstdCompressionParameters(
+        window_log=31, enable_ldm=True, hash_log=10, chain_log=10, ldm_hash_log=10
+    )
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     content = json_lines(POSTS)
     packed = compressor.compress(content) + compressor.flush()
@@ -104,22 +108,35 @@ def test_any_time(times: Any, wanted: dv.forum.ForumData) -> None:
 def test_reddits_prefixes_are_understood(wanted: dv.forum.ForumData) -> None:
     table = POSTS.assign(
         link_id="t3_" + POSTS["thread"],
-        parent_id=np.where(POSTS["parent"].isna(), "t3_" + POSTS["thread"], "t1_" + POSTS["parent"].fillna("")),
-    ).rename(columns={"post": "id", "user": "author", "time": "created_utc", "section": "subreddit"})
+        parent_id=np.where(
+            POSTS["parent"].isna(), "t3_" + POSTS["thread"], "t1_" + POSTS["parent"].fillna("")
+        ),
+    ).rename(
+        columns={"post": "id", "user": "author", "time": "created_utc", "section": "subreddit"}
+    )
     found = dv.read_forum(table.drop(columns=["thread", "parent"]), **OPTIONS)
     pd.testing.assert_frame_equal(found.activity, wanted.activity)
 
 
 def test_parents_by_their_place_in_the_thread(wanted: dv.forum.ForumData) -> None:
     place = POSTS["parent"].str.split("-").str[1].astype("Int64") + 1
-    table = POSTS.assign(post_number=POSTS.groupby("thread").cumcount() + 1, reply_to_post_number=place)
+    table = POSTS.assign(
+        post_number=POSTS.groupby("thread").cumcount() + 1, reply_to_post_number=place
+    )
     found = dv.read_forum(table.drop(columns="parent"), **OPTIONS)
     assert found.names.parent_is_number
     pd.testing.assert_frame_equal(found.activity, wanted.activity)
 
 
 def test_ids_stay_as_they_are_written(tmp_path: Path) -> None:
-    names = {"u0": "007", "u1": "NA", "u2": "1e5", "u3": "<script>", "u4": "null-ish", "u5": 'a,"b"\nc'}
+    names = {
+        "u0": "007",
+        "u1": "NA",
+        "u2": "1e5",
+        "u3": "<script>",
+        "u4": "null-ish",
+        "u5": 'a,"b"\nc',
+    }
     table = POSTS.assign(user=POSTS["user"].replace(names))
     found = dv.read_forum(small.write(table, tmp_path / "posts.csv"), **OPTIONS)
     assert set(found.activity.index) == set(table["user"])
@@ -155,7 +172,9 @@ def test_encodings(tmp_path: Path) -> None:
     first = next(n for n, line in enumerate(lines, start=1) if "Zo" in line)
     path = tmp_path / "posts.csv"
     path.write_bytes(mixed)
-    with pytest.raises(InputError, match=f"not UTF-8: line {first} has the byte 0xeb.*--encoding.*'mixed'"):
+    with pytest.raises(
+        InputError, match=f"not UTF-8: line {first} has the byte 0xeb.*--encoding.*'mixed'"
+    ):
         dv.read_forum(path, **OPTIONS)
     assert_same(dv.read_forum(path, encoding="mixed", **OPTIONS), wanted)
     for encoding in ("latin-1", "utf-16"):
@@ -181,20 +200,52 @@ def test_json_that_is_not_utf8(tmp_path: Path) -> None:
         (b"a,b\n1,2\n", InputError, "column for thread and user and time.*It has a, b"),
         (b"thread,user,user,time\n1,a,b,2\n", InputError, "name each column once.*'user'"),
         (b"thread,user,time\n1,a,2\n1,b\n", FileError, "cannot be read"),
-        (b'{"thread": 1, "user": "a", "time": 2}\n{"thread": 1, "user": \n', FileError, "cannot be read"),
-        (gzip.compress(b"thread,user,time\n" + b"1,a,1600000000\n" * 9999, mtime=0)[:60], FileError, "cannot be"),
-        (zstandard.compress(b"thread,user,time\n" + b"1,a,1600000000\n" * 9999)[:30], FileError, "cannot be"),
+        (
+            b'{"thread": 1, "user": "a", "time": 2}\n{"thread": 1, "user": \n',
+            FileError,
+            "cannot be read",
+        ),
+        (
+            gzip.compress(b"thread,user,time\n" + b"1,a,1600000000\n" * 9999, mtime=0)[:60],
+            FileError,
+            "cannot be",
+        ),
+        (
+            zstandard.compress(b"thread,user,time\n" + b"1,a,1600000000\n" * 9999)[:30],
+            FileError,
+            "cannot be",
+        ),
         (b"PAR1 and nothing else", FileError, "cannot be read"),
         (
             b"thread,user,time\nt,a,1600000000\nt,b,soon\nt,a,\n",
             InputError,
             "2 of 3 posts have no time.*'soon', nothing.*2, 3 of",
         ),
-        (b"thread,user,time\n,a,1600000000\nt,b,1600000001\n", InputError, r"1 of 2 posts have no thread \(column thread\)"),
-        (b"thread,user,time\nt,a,1\nt,b,2\n", InputError, "numbers up to 2, too small.*--time-unit"),
-        (b"thread,user,time\nt,a,1600000000\nt,a,1600000009\n", InputError, "at least two users; these posts have 1"),
-        (b"thread,user,time\nt,[deleted],1600000000\nt,,1600000009\n", InputError, "at least two users; these posts have 0"),
-        (b"thread,user,time\nt,a,1600000000\nt,b,1600000009\n", InputError, "Only 0 of 1 threads have more than 5 posts"),
+        (
+            b"thread,user,time\n,a,1600000000\nt,b,1600000001\n",
+            InputError,
+            r"1 of 2 posts have no thread \(column thread\)",
+        ),
+        (
+            b"thread,user,time\nt,a,1\nt,b,2\n",
+            InputError,
+            "numbers up to 2, too small.*--time-unit",
+        ),
+        (
+            b"thread,user,time\nt,a,1600000000\nt,a,1600000009\n",
+            InputError,
+            "at least two users; these posts have 1",
+        ),
+        (
+            b"thread,user,time\nt,[deleted],1600000000\nt,,1600000009\n",
+            InputError,
+            "at least two users; these posts have 0",
+        ),
+        (
+            b"thread,user,time\nt,a,1600000000\nt,b,1600000009\n",
+            InputError,
+            "Only 0 of 1 threads have more than 5 posts",
+        ),
     ],
 )
 def test_bad_files(content: bytes, error: type[Exception], message: str, tmp_path: Path) -> None:
@@ -218,7 +269,9 @@ def test_bad_rows_are_left_out_where_that_is_asked() -> None:
     table.loc[7, "thread"] = None
     found = dv.read_forum(table, skip_bad_rows=True, **OPTIONS)
     assert found.facts["posts"] == len(table) - 3
-    assert {"1 posts with no thread", "2 posts with no time"} <= {" ".join(note.split()[:5]) for note in found.notes}
+    assert {"1 posts with no thread", "2 posts with no time"} <= {
+        " ".join(note.split()[:5]) for note in found.notes
+    }
 
 
 def test_bad_rows_alone_are_no_posts() -> None:
@@ -227,10 +280,15 @@ def test_bad_rows_alone_are_no_posts() -> None:
 
 
 @pytest.mark.parametrize("package", ["duckdb", "zstandard"])
-def test_a_missing_package_is_named_with_its_extra(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_extra(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, package, None)
     (tmp_path / "posts.zst").write_bytes(b"\x28\xb5\x2f\xfd")
-    with pytest.raises(MissingExtraError, match=rf"{package}, which is not installed: pip install 'dualview\[forum\]'"):
+    with pytest.raises(
+        MissingExtraError,
+        match=rf"{package}, which is not installed: pip install 'dualview\[forum\]'",
+    ):
         dv.read_forum(tmp_path / "posts.zst")
 
 

@@ -23,7 +23,9 @@ def table(**columns: Array) -> Activity:
     return Activity(values, values[[]], values[[]])
 
 
-def rates(name: str, cases: Array, each: Array, most: Array | None = None, **others: Array) -> Activity:
+def rates(
+    name: str, cases: Array, each: Array, most: Array | None = None, **others: Array
+) -> Activity:
     """Activity with one rate of cases, without an average."""
     low, high = (pd.DataFrame({name: end / each}) for end in rounded_cases(cases, most))
     return Activity(pd.DataFrame({name: cases / each} | others), low, high)
@@ -52,9 +54,17 @@ def test_counts_are_counts() -> None:
     draw = rng()
     posts, started = np.floor(np.exp(draw.normal(3, 1, 100))), draw.poisson(30, 100).astype(float)
     scaled = scale(table(posts=posts, started=started, in_degree=np.arange(100) % 2 + 3.0))
-    assert [column.kind for column in Columns.from_table(scaled.features).columns] == ["count", "count", "nominal"]
+    assert [column.kind for column in Columns.from_table(scaled.features).columns] == [
+        "count",
+        "count",
+        "nominal",
+    ]
     np.testing.assert_array_equal(scaled.features["posts"], posts)
-    assert scaled.transforms == {"posts": "count, log(1 + x)", "started": "count", "in_degree": "one of two counts"}
+    assert scaled.transforms == {
+        "posts": "count, log(1 + x)",
+        "started": "count",
+        "in_degree": "one of two counts",
+    }
     np.testing.assert_allclose(scaled.numbers["posts"], np.log1p(posts))
     np.testing.assert_array_equal(scaled.numbers["started"], started)
 
@@ -93,7 +103,9 @@ def test_a_skewed_rate_has_its_ends_on_the_same_scale() -> None:
     assert scaled.transforms["score"].startswith("log(x + ")
     offset = float(scaled.transforms["score"].split("+ ")[1].split(")")[0])
     cells, some = cells_of(scaled), points > 0
-    np.testing.assert_allclose(cells.low[some, 0], np.log((points - 0.5)[some] / posts[some] + offset), rtol=1e-3)
+    np.testing.assert_allclose(
+        cells.low[some, 0], np.log((points - 0.5)[some] / posts[some] + offset), rtol=1e-3
+    )
     assert (cells.low[~some, 0] == -np.inf).all()
     assert np.isfinite(cells.high).all()
     numbers = scaled.numbers["score"].to_numpy()
@@ -111,7 +123,9 @@ def test_numbers_that_users_share_become_intervals_and_the_others_stay() -> None
     scaled = scale(table(closeness=values))
     cells = cells_of(scaled)
     np.testing.assert_array_equal(cells.low[:, 0], [0.5, 1.0, 1.5, 1.5, 5.0, 6.0, 6.0, 6.0])
-    np.testing.assert_array_equal(cells.high[:, 0], [0.5, 1.0, 3.5, 3.5, 5.0, np.inf, np.inf, np.inf])
+    np.testing.assert_array_equal(
+        cells.high[:, 0], [0.5, 1.0, 3.5, 3.5, 5.0, np.inf, np.inf, np.inf]
+    )
     floor = cells_of(scale(table(pagerank=8.0 - values)))
     np.testing.assert_array_equal(floor.low[5:, 0], [-np.inf] * 3)
 
@@ -123,7 +137,14 @@ def test_no_exact_number_is_there_twice(seed: int) -> None:
     n = 60
     posts = draw.integers(3, 6, n).astype(float)
     tenure, pagerank = np.round(draw.normal(5, 1, n), 1), np.maximum(draw.normal(size=n), 0.0)
-    activity = rates("score", draw.integers(-2, 3, n) / 2, posts, tenure_days=tenure, pagerank=pagerank, posts=posts)
+    activity = rates(
+        "score",
+        draw.integers(-2, 3, n) / 2,
+        posts,
+        tenure_days=tenure,
+        pagerank=pagerank,
+        posts=posts,
+    )
     scaled = scale(activity)
     cells = cells_of(scaled)
     for column, exact in zip(cells.low.T, cells.exact.T, strict=True):
@@ -135,8 +156,13 @@ def test_no_exact_number_is_there_twice(seed: int) -> None:
 def test_constants_and_rates_at_their_limit_are_left_out_with_reasons() -> None:
     draw = rng()
     threads = draw.integers(5, 12, 50).astype(float)
-    values = pd.DataFrame({"started_share": 0.3 / (threads + 1), "score": 3.0, "threads": threads, "posts": 0.0})
-    ends = [pd.DataFrame({"started_share": (end + 0.3) / (threads + 1)}) for end in rounded_cases(np.zeros(50), None)]
+    values = pd.DataFrame(
+        {"started_share": 0.3 / (threads + 1), "score": 3.0, "threads": threads, "posts": 0.0}
+    )
+    ends = [
+        pd.DataFrame({"started_share": (end + 0.3) / (threads + 1)})
+        for end in rounded_cases(np.zeros(50), None)
+    ]
     scaled = scale(Activity(values, *ends))
     assert list(scaled.features) == ["threads"]
     assert scaled.left_out["started_share"] == "all users have the lowest possible"
@@ -152,7 +178,9 @@ def test_what_other_columns_tell_is_left_out() -> None:
 
 
 def test_nothing_left_is_an_error_with_all_reasons() -> None:
-    with pytest.raises(InputError, match=r"No feature of the 20 users is left \(posts: the same .*--min-threads"):
+    with pytest.raises(
+        InputError, match=r"No feature of the 20 users is left \(posts: the same .*--min-threads"
+    ):
         scale(table(posts=np.full(20, 3.0)))
 
 

@@ -33,11 +33,15 @@ def test_scores_are_those_of_the_textbook(data: dv.forum.ForumData) -> None:
     assert dual.coverage["0.95"] == pytest.approx(np.mean(np.abs(outcome - mean) < 1.959964 * 0.5))
     gain = density + 0.5 * np.log(2 * np.pi) + (outcome - 2.0) ** 2 / 2
     assert found.differences == [
-        Difference("mean", pytest.approx(gain.mean()), pytest.approx(gain.std(ddof=1) / len(gain) ** 0.5))
+        Difference(
+            "mean", pytest.approx(gain.mean()), pytest.approx(gain.std(ddof=1) / len(gain) ** 0.5)
+        )
     ]
 
 
-def test_baselines_use_what_they_say(data: dv.forum.ForumData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_baselines_use_what_they_say(
+    data: dv.forum.ForumData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scores, "_PENALTIES", np.array([10.0]))
     laws = baselines(data)
     train, test = data.training, data.test
@@ -50,16 +54,25 @@ def test_baselines_use_what_they_say(data: dv.forum.ForumData, monkeypatch: pyte
     )
     plain = baselines(alone)
     assert set(plain) == {"ridge", "mean"}
-    wanted = Ridge(alpha=10.0).fit(train.participation.toarray(), train.outcome).predict(test.participation.toarray())
+    wanted = (
+        Ridge(alpha=10.0)
+        .fit(train.participation.toarray(), train.outcome)
+        .predict(test.participation.toarray())
+    )
     np.testing.assert_allclose(plain["ridge"].mean, wanted, rtol=1e-6)
     design = np.column_stack([np.ones(len(train.ids)), train.covariates])
     # The names and the number of rare participants are not among what linear regression knows.
     with_rare = np.linalg.lstsq(design, train.outcome, rcond=None)[0]
-    assert not np.allclose(laws["covariates"].mean, np.column_stack([np.ones(len(test.ids)), test.covariates]) @ with_rare)
+    assert not np.allclose(
+        laws["covariates"].mean,
+        np.column_stack([np.ones(len(test.ids)), test.covariates]) @ with_rare,
+    )
 
 
 def test_the_penalty_is_chosen_without_the_test(data: dv.forum.ForumData) -> None:
-    changed = dataclasses.replace(data, test=dataclasses.replace(data.test, outcome=data.test.outcome + 100.0))
+    changed = dataclasses.replace(
+        data, test=dataclasses.replace(data.test, outcome=data.test.outcome + 100.0)
+    )
     np.testing.assert_array_equal(baselines(data)["ridge"].mean, baselines(changed)["ridge"].mean)
 
 
@@ -70,17 +83,33 @@ def score(name: str, r2: float) -> Score:
 @pytest.mark.parametrize(
     ("r2", "gain", "error", "words"),
     [
-        (0.09, 0.01, 0.02, ["adds little (+0.010)", "cannot be distinguished from the single model"]),
-        (0.30, 0.05, 0.01, ["adds (+0.220)", "better than the single model, by 0.0500 ± 0.0100 nats"]),
+        (
+            0.09,
+            0.01,
+            0.02,
+            ["adds little (+0.010)", "cannot be distinguished from the single model"],
+        ),
+        (
+            0.30,
+            0.05,
+            0.01,
+            ["adds (+0.220)", "better than the single model, by 0.0500 ± 0.0100 nats"],
+        ),
         (0.02, -0.05, 0.01, ["adds little (-0.060)", "worse than the single model"]),
     ],
 )
 def test_the_verdict_is_honest(r2: float, gain: float, error: float, words: list[str]) -> None:
-    said: Any = verdict([score("dual", r2), score("covariates", 0.08)], [Difference("single", gain, error)])
+    said: Any = verdict(
+        [score("dual", r2), score("covariates", 0.08)], [Difference("single", gain, error)]
+    )
     assert all(word in said for word in words)
     assert "very little" in verdict([score("dual", 0.01)], [])
 
 
 def test_the_verdict_tells_of_test_threads_that_are_unlike_the_others() -> None:
-    assert "differ from the training threads" in verdict([score("dual", -0.4), score("mean", -1.9)], [])
-    assert "differ from the training threads" not in verdict([score("dual", 0.1), score("mean", -0.004)], [])
+    assert "differ from the training threads" in verdict(
+        [score("dual", -0.4), score("mean", -1.9)], []
+    )
+    assert "differ from the training threads" not in verdict(
+        [score("dual", 0.1), score("mean", -0.004)], []
+    )

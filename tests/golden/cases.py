@@ -1,11 +1,13 @@
-"""Short fits that cover the sampler: what a change of its structure must leave as it is, bit for bit.
+"""Short fits that cover the sampler: what a change of its structure must leave as it is, bit for
+bit.
 
     python tests/golden/cases.py record draws.json     before a change
     python tests/golden/cases.py compare draws.json    after it, on the same machine
 
-The first writes a digest of every array that each fit draws, the second names the fits and arrays that differ. Other machines
-round differently, so such a file is not kept. ``numbers.json`` beside this file has the last draw of the smaller fits in short,
-which ``test_golden.py`` compares up to rounding; where draws change on purpose,
+The first writes a digest of every array that each fit draws, the second names the fits and arrays
+that differ. Other machines round differently, so such a file is not kept. ``numbers.json`` beside
+this file has the last draw of the smaller fits in short, which ``test_golden.py`` compares up to
+rounding; where draws change on purpose,
 
     python tests/golden/cases.py numbers tests/golden/numbers.json
 
@@ -33,7 +35,9 @@ N_MANY = 6100  # more than fit in one block
 
 
 def shared(**options: Any) -> dv.SharedOutcome:
-    return dv.SharedOutcome(FORUM.participation, FORUM.outcome, **({"noise_variance": "paper"} | options))
+    return dv.SharedOutcome(
+        FORUM.participation, FORUM.outcome, **({"noise_variance": "paper"} | options)
+    )
 
 
 def sparse_threads() -> dv.SharedOutcome:
@@ -48,13 +52,17 @@ def regression(n_users: int = 20, **options: Any) -> dv.UserRegression:
     rng = np.random.default_rng(6)
     user = np.repeat(np.arange(n_users), 5)
     design = rng.standard_normal((len(user), 3))
-    return dv.UserRegression(user, design, design @ [1.0, -2.0, 0.5] + rng.standard_normal(len(user)), **options)
+    return dv.UserRegression(
+        user, design, design @ [1.0, -2.0, 0.5] + rng.standard_normal(len(user)), **options
+    )
 
 
 def binary() -> dv.BinaryOutcomes:
     rng = np.random.default_rng(7)
     user = np.repeat(np.arange(20), 6)
-    return dv.BinaryOutcomes(user, rng.standard_normal((len(user), 2)), rng.integers(0, 2, len(user)))
+    return dv.BinaryOutcomes(
+        user, rng.standard_normal((len(user), 2)), rng.integers(0, 2, len(user))
+    )
 
 
 def choices() -> dv.PairwiseChoices:
@@ -80,7 +88,9 @@ def many_features() -> np.ndarray:
 def drawn(posterior: dv.Posterior) -> Arrays:
     """Everything a fit has drawn, by name."""
     arrays = {name: np.asarray(posterior[name]) for name in posterior}
-    return arrays | {f"components.{name}": np.asarray(values) for name, values in posterior.components.items()}
+    return arrays | {
+        f"components.{name}": np.asarray(values) for name, values in posterior.components.items()
+    }
 
 
 def fitted(features: Any, behavior: Any, **options: Any) -> Arrays:
@@ -128,7 +138,10 @@ CASES: dict[str, Callable[[], Arrays]] = {
 def digests(name: str) -> dict[str, str]:
     """A digest of every array of one fit."""
     arrays = CASES[name]()
-    return {key: hashlib.blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()[:16] for key, value in arrays.items()}
+    return {
+        key: hashlib.blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]
+        for key, value in arrays.items()
+    }
 
 
 SMALL = [name for name in CASES if not name.startswith("blocks")]
@@ -145,7 +158,9 @@ def numbers(name: str) -> dict[str, float]:
 
 def main(command: str, path: str) -> int:
     if command == "numbers":
-        Path(path).write_text(json.dumps({name: numbers(name) for name in SMALL}, indent=1) + "\n", encoding="utf-8")
+        Path(path).write_text(
+            json.dumps({name: numbers(name) for name in SMALL}, indent=1) + "\n", encoding="utf-8"
+        )
         return 0
     found = {name: digests(name) for name in CASES}
     if command == "record":
@@ -153,7 +168,10 @@ def main(command: str, path: str) -> int:
         print(f"{len(found)} fits recorded in {path}")
         return 0
     before = json.loads(Path(path).read_text(encoding="utf-8"))
-    changed = {name: [key for key in arrays if before[name].get(key) != arrays[key]] for name, arrays in found.items()}
+    changed = {
+        name: [key for key in arrays if before[name].get(key) != arrays[key]]
+        for name, arrays in found.items()
+    }
     for name, keys in changed.items():
         print(f"{name}: {'the same' if not keys else 'differs in ' + ', '.join(keys)}")
     return 1 if any(changed.values()) else 0

@@ -1,4 +1,5 @@
-"""Draws of short fits are what they were: a change of structure that changes them has changed the sampler."""
+"""Draws of short fits are what they were: a change of structure that changes them has changed the
+sampler."""
 
 import json
 from pathlib import Path

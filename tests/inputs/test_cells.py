@@ -36,7 +36,11 @@ class TestWhatTheModelSees:
         model = modelled(estimator, data).model
         assert data.features is None
         assert data.feature_names == ["age", "income"]
-        assert [column.kind for column in data.codebook.columns] == ["count", "continuous", "nominal"]
+        assert [column.kind for column in data.codebook.columns] == [
+            "count",
+            "continuous",
+            "nominal",
+        ]
         assert model.intervals.n_cells == 31  # every age, and one income
         assert model.intervals.is_missing.sum() == 1
         assert model.others["categories"].vectors[2, 0] == -1.0
@@ -83,9 +87,14 @@ class TestWhatTheModelSees:
 
     def test_indicators_have_a_total_variance_of_one_for_each_column(self):
         _, data = data_of(users(4000).fillna({"town": "Metz"}))
-        assert indicators(data.cells, data.codebook).var(axis=0).sum() == pytest.approx(1.0, abs=1e-3)
+        assert indicators(data.cells, data.codebook).var(axis=0).sum() == pytest.approx(
+            1.0, abs=1e-3
+        )
 
-    @pytest.mark.parametrize("prior", [None, "diagonal", "shrunk", dv.GaussianPrior([40.0, 3000.0], np.diag([80.0, 1e6]))])
+    @pytest.mark.parametrize(
+        "prior",
+        [None, "diagonal", "shrunk", dv.GaussianPrior([40.0, 3000.0], np.diag([80.0, 1e6]))],
+    )
     def test_constants_of_the_prior(self, prior):
         estimator, data = data_of(users(), feature_prior=prior)
         units = modelled(estimator, data).units["features"]
@@ -97,7 +106,9 @@ class TestWhatTheModelSees:
 
 
 def test_a_link_follows_numbers_and_levels():
-    behavior = dv.UserRegression(np.arange(30), np.ones((30, 1)), np.random.default_rng(0).standard_normal(30))
+    behavior = dv.UserRegression(
+        np.arange(30), np.ones((30, 1)), np.random.default_rng(0).standard_normal(30)
+    )
     estimator, data = data_of(users(), behavior, link="linear")
     found = modelled(estimator, data)
     names = found.coords["slope"]
@@ -118,7 +129,9 @@ class TestWhatIsRefused:
             data_of(table)
 
     def test_dates(self):
-        table = users().assign(joined=pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(30), unit="D"))
+        table = users().assign(
+            joined=pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(30), unit="D")
+        )
         with pytest.raises(InputError, match="'joined' holds dates"):
             data_of(table)
 
@@ -127,7 +140,9 @@ class TestWhatIsRefused:
             data_of(users(), columns={"agee": "count"})
 
     def test_numbers_out_of_range(self):
-        table = users().assign(big=np.where(np.arange(30) == 3, 1e200, np.random.default_rng(0).standard_normal(30)))
+        table = users().assign(
+            big=np.where(np.arange(30) == 3, 1e200, np.random.default_rng(0).standard_normal(30))
+        )
         with pytest.raises(InputError, match="big"):
             data_of(table)
 
@@ -139,19 +154,29 @@ class TestWhatIsRefused:
 
     def test_a_single_user(self):
         with pytest.raises(InputError, match="at least two users"):
-            data_of(pd.DataFrame({"a": [1.5], "b": [np.nan]}), columns={"a": "continuous", "b": "ignore"})
+            data_of(
+                pd.DataFrame({"a": [1.5], "b": [np.nan]}),
+                columns={"a": "continuous", "b": "ignore"},
+            )
 
     def test_a_user_without_any_cell_is_named_and_kept(self):
         table = users().drop(columns="age")
         table.loc[5] = [np.nan, None]
-        with pytest.warns(DataWarning, match=r"1 user\(s\) have no cell observed in X: 5\. Nothing is known"):
+        with pytest.warns(
+            DataWarning, match=r"1 user\(s\) have no cell observed in X: 5\. Nothing is known"
+        ):
             _, data = data_of(table)
         assert data.n_users == 30
 
     def test_ties_among_numbers_that_are_taken_for_exact_are_named(self):
-        table = users().assign(likes=np.where(np.arange(30) % 2, 0.0, np.random.default_rng(1).standard_normal(30)))
+        table = users().assign(
+            likes=np.where(np.arange(30) % 2, 0.0, np.random.default_rng(1).standard_normal(30))
+        )
         estimator, data = data_of(table)
-        with pytest.warns(DataWarning, match=r"share a value in column\(s\) likes, .* say in columns that they are counts"):
+        with pytest.warns(
+            DataWarning,
+            match=r"share a value in column\(s\) likes, .* say in columns that they are counts",
+        ):
             modelled(estimator, data)
 
     def test_rounded_numbers_and_counts_are_no_ties(self, recwarn):

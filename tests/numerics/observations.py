@@ -1,4 +1,5 @@
-"""Normal observations, linear in latent vectors, as one dense design: what the kernels see user by user."""
+"""Normal observations, linear in latent vectors, as one dense design: what the kernels see user by
+user."""
 
 from copy import copy
 
@@ -12,8 +13,9 @@ from dualview.numerics.messages import Terms
 class Observations:
     """Outcomes (T,) with means Σ_u d_tu · f_u, design d (T, U, q); user 3 has none.
 
-    kind: one precision ("common"), the same with a gram matrix for q = 1 ("gram"), one precision for each outcome ("own"), or
-    one for each user, who then has outcomes alone ("cluster"): noise (U,).
+    kind: one precision ("common"), the same with a gram matrix for q = 1 ("gram"), one precision
+    for each outcome ("own"), or one for each user, who then has outcomes alone ("cluster"): noise
+    (U,).
     """
 
     def __init__(self, rng, n_users, n_dims, kind, n_outcomes=9, silent=3):
@@ -42,9 +44,9 @@ class Observations:
 
     def redraw(self, rng, latent):
         """Outcomes given latent vectors."""
-        self.outcome = np.einsum("tui,ui->t", self.design, latent) + rng.standard_normal(len(self.outcome)) / np.sqrt(
-            self.weights
-        )
+        self.outcome = np.einsum("tui,ui->t", self.design, latent) + rng.standard_normal(
+            len(self.outcome)
+        ) / np.sqrt(self.weights)
 
     def residual(self, latent):
         return self.outcome - np.einsum("tui,ui->t", self.design, latent)
@@ -53,11 +55,20 @@ class Observations:
         return norm.logpdf(self.residual(latent), 0.0, 1 / np.sqrt(self.weights)).sum()
 
     def terms(self, latent):
-        """What must not be read is NaN: squares without a common precision, residuals beside a gram."""
-        present = [np.flatnonzero(np.abs(own).sum(axis=1)) for own in self.design.transpose(1, 0, 2)]
-        starts, rows = np.append(0, np.cumsum([len(own) for own in present])), np.concatenate(present).astype(np.uint32)
+        """What must not be read is NaN: squares without a common precision, residuals beside a
+        gram."""
+        present = [
+            np.flatnonzero(np.abs(own).sum(axis=1)) for own in self.design.transpose(1, 0, 2)
+        ]
+        starts, rows = (
+            np.append(0, np.cumsum([len(own) for own in present])),
+            np.concatenate(present).astype(np.uint32),
+        )
         loads = np.concatenate([self.design[own, u] for u, own in enumerate(present)])
-        squares, residual = np.einsum("tui,tuj->uij", self.design, self.design), self.residual(latent)
+        squares, residual = (
+            np.einsum("tui,tuj->uij", self.design, self.design),
+            self.residual(latent),
+        )
         gram, weighted = np.empty((0, 0)), np.empty(0)
         if self.kind == "gram":
             residual, dense = np.full(len(residual), np.nan), self.design[:, :, 0]
@@ -65,19 +76,25 @@ class Observations:
         if self.kind in ("own", "cluster"):
             squares = np.full_like(squares, np.nan)
         precision, noise = self.precision.copy(), self.noise.copy()
-        return Terms(starts, rows, loads, squares, residual, precision, gram, weighted, noise, self.noise_dof)
+        return Terms(
+            starts, rows, loads, squares, residual, precision, gram, weighted, noise, self.noise_dof
+        )
 
     def log_marginal(self, means, precisions):
         """ln p(outcomes) with every f_u ~ N(means[u], precisions[u]⁻¹) integrated out."""
         dense = self.design.reshape(len(self.outcome), -1)
-        covariance = np.diag(1 / self.weights) + dense @ block_diag(*np.linalg.inv(precisions)) @ dense.T
+        covariance = (
+            np.diag(1 / self.weights) + dense @ block_diag(*np.linalg.inv(precisions)) @ dense.T
+        )
         return multivariate_normal.logpdf(self.outcome, dense @ np.ravel(means), covariance)
 
     def posterior(self, means, precisions):
         """Mean (U q,) and precision of all latent vectors given the outcomes and such priors."""
         dense, prior = self.design.reshape(len(self.outcome), -1), block_diag(*precisions)
         total = prior + (dense.T * self.weights) @ dense
-        return np.linalg.solve(total, prior @ np.ravel(means) + dense.T @ (self.weights * self.outcome)), total
+        return np.linalg.solve(
+            total, prior @ np.ravel(means) + dense.T @ (self.weights * self.outcome)
+        ), total
 
     def alone(self, u, latent):
         """The observations as they are for user u, all others' latent vectors known."""

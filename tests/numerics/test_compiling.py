@@ -1,6 +1,8 @@
-"""The cache of compiled code: it is used, an edit to any kernel file renews it, and its absence is no error.
+"""The cache of compiled code: it is used, an edit to any kernel file renews it, and its absence is
+no error.
 
-Each of these cases runs a copy of the kernels in a process of its own. ``make test-numba`` runs them with parts and without.
+Each of these cases runs a copy of the kernels in a process of its own. ``make test-numba`` runs
+them with parts and without.
 """
 
 import gc
@@ -29,14 +31,16 @@ import numpy as np
 from dualview.views.base import Base
 from dualview.views.gaussian.density import log_base_prior
 print(log_base_prior(Base(np.ones(2), np.eye(2), np.eye(2), 3.0)), sum(log_base_prior.stats.cache_hits.values()))
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
 def package(tmp_path):
     """The numerics of a copy of the package, without compiled code."""
     copy = tmp_path / "library" / "dualview"
-    shutil.copytree(Path(dualview.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(dualview.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__")
+    )
     return copy / "numerics"
 
 
@@ -65,7 +69,8 @@ print(factor[0, 0], sum(wishart_factor.stats.cache_hits.values()))
 
 @pytest.mark.slow
 def test_an_edit_to_a_kernel_inlined_far_below_renews_its_callers(package):
-    """A Wishart is drawn by an overload, which calls a kernel of another file, which has the edited one inside."""
+    """A Wishart is drawn by an overload, which calls a kernel of another file, which has the edited
+    one inside."""
     first, hits = run(package, INLINED)
     assert hits == 0
     assert run(package, INLINED) == [first, 1]
@@ -83,7 +88,9 @@ def test_without_a_place_for_the_cache_kernels_are_compiled_in_memory(package):
     for folder in [folder for folder in package.parent.rglob("*") if folder.is_dir()]:
         (folder / "__pycache__").touch()
     nowhere = package.parent / "__init__.py" / "below"
-    places = {name: str(nowhere) for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "NUMBA_CACHE_DIR")}
+    places = {
+        name: str(nowhere) for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "NUMBA_CACHE_DIR")
+    }
     _, hits = run(package, PROGRAM, PYTHONDONTWRITEBYTECODE="1", **places)
     assert hits == 0
     assert not list(package.parents[1].rglob("*.nbi"))
@@ -169,7 +176,8 @@ def _with_parts(monkeypatch):
 
 @pytest.mark.parametrize("largest", [100, 0, None])
 def test_a_kernel_called_by_a_kernel_is_a_part_of_it(monkeypatch, largest):
-    """With nothing made for Python until Python calls it, and errors that come through, optimised on its own or not.
+    """With nothing made for Python until Python calls it, and errors that come through, optimised
+    on its own or not.
 
     Without parts (None) the numbers and the errors are the same.
     """
@@ -214,7 +222,9 @@ NEWER = "numba.version_info = numba.version_info._replace(short=(0, 69))"
     ],
 )
 def test_parts_are_made_only_where_they_can_be(package, before, switch, found):
-    assert run(package, FOUND.format(before=before), **{compiling.SWITCH: switch}) == [found and IN_RANGE]
+    assert run(package, FOUND.format(before=before), **{compiling.SWITCH: switch}) == [
+        found and IN_RANGE
+    ]
 
 
 @pytest.mark.skipif(not compiling._parts, reason="This Numba is used without parts.")
@@ -223,7 +233,13 @@ def test_flags_are_equal_where_numba_says_so():
     from numba.core.compiler import Flags
 
     made = []
-    for values in ({}, {"nrt": True}, {"nrt": False}, {"nrt": True, "no_compile": True}, {"no_compile": True, "nrt": True}):
+    for values in (
+        {},
+        {"nrt": True},
+        {"nrt": False},
+        {"nrt": True, "no_compile": True},
+        {"no_compile": True, "nrt": True},
+    ):
         made.append(Flags())
         for name, value in values.items():
             setattr(made[-1], name, value)
@@ -280,7 +296,7 @@ forum = dv.datasets.agreement(20, 30, seed=0)
 behavior = dv.SharedOutcome(forum.participation, forum.outcome)
 post = dv.DualViewMixture(n_warmup=50, n_draws=5, n_chains=1, random_state=0).fit(forum.features, behavior).posterior_
 print(*post["latent"].ravel(), *post["z"].ravel(), *post["alpha"].ravel())
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow
@@ -289,16 +305,27 @@ def test_a_fit_draws_the_same_numbers_with_and_without_parts(tmp_path):
     """Each compiles the whole sampler."""
     found = {}
     for switch in ("1", "0"):
-        environment = os.environ | {compiling.SWITCH: switch, "NUMBA_CACHE_DIR": str(tmp_path / switch)}
+        environment = os.environ | {
+            compiling.SWITCH: switch,
+            "NUMBA_CACHE_DIR": str(tmp_path / switch),
+        }
         environment |= {"PYTHONPATH": str(Path(dualview.__file__).parents[1])}
-        finished = subprocess.run([sys.executable, "-c", FIT], env=environment, capture_output=True, text=True, check=False)
+        finished = subprocess.run(
+            [sys.executable, "-c", FIT],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert finished.returncode == 0, finished.stderr
         found[switch] = finished.stdout.split()
     assert len(found["1"]) == 5 * (20 + 20 + 1)
     if numba.version_info.short == compiling.TESTED[1]:
         assert found["1"] == found["0"]
     else:  # older compilers add up long sums in another order
-        assert np.array(found["1"], dtype=float) == pytest.approx(np.array(found["0"], dtype=float), rel=1e-9)
+        assert np.array(found["1"], dtype=float) == pytest.approx(
+            np.array(found["0"], dtype=float), rel=1e-9
+        )
 
 
 MEMORY = """
@@ -329,7 +356,8 @@ def test_arrays_of_parts_are_given_back(package):
 
 
 class _Look(event.Listener):
-    """Notes how often the garbage collector works whenever a function is about to be compiled, and right after."""
+    """Notes how often the garbage collector works whenever a function is about to be compiled, and
+    right after."""
 
     def __init__(self) -> None:
         self.starts: list[tuple[int, ...]] = []
@@ -350,7 +378,9 @@ def _nothing(x):
     return x.nothing
 
 
-@pytest.fixture(params=[(700, 10, 10), (10**7, 10, 10), (0, 10, 10)], ids=["often", "rarely", "never"])
+@pytest.fixture(
+    params=[(700, 10, 10), (10**7, 10, 10), (0, 10, 10)], ids=["often", "rarely", "never"]
+)
 def collector(request):
     """How often the collector works before something is compiled."""
     before = gc.get_threshold()
@@ -366,7 +396,8 @@ def _compile_one_and_fail_with_another(decorator) -> None:
 
 
 def test_the_collector_works_rarely_while_a_kernel_is_compiled(monkeypatch, collector):
-    """Also when that fails; afterwards it works as before. Nobody's choice of fewer collections, or none, is overruled."""
+    """Also when that fails; afterwards it works as before. Nobody's choice of fewer collections, or
+    none, is overruled."""
     rarely = _with_parts(monkeypatch)._NEW_OBJECTS
     kernel = compiling.uncached(_plus_one)
 

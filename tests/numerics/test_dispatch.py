@@ -1,4 +1,5 @@
-"""Verbs: the function that a record's class stands for, from Python and inside compiled code, for one record and for tuples."""
+"""Verbs: the function that a record's class stands for, from Python and inside compiled code, for
+one record and for tuples."""
 
 from typing import NamedTuple
 
@@ -92,8 +93,20 @@ def followed_table(scale, at, curve):
     return scale * at + curve.points[0]
 
 
-register(Line, point=point_of_line, stretched=stretched_line, n_points=points_of_line, followed=followed_line)
-register(Table, point=point_of_table, stretched=stretched_table, n_points=points_of_table, followed=followed_table)
+register(
+    Line,
+    point=point_of_line,
+    stretched=stretched_line,
+    n_points=points_of_line,
+    followed=followed_line,
+)
+register(
+    Table,
+    point=point_of_table,
+    stretched=stretched_table,
+    n_points=points_of_table,
+    followed=followed_table,
+)
 point_each, stretched_each = each(point), each(stretched)
 total_point, total_points, followed_all = total(point), total(n_points), in_turn(followed)
 
@@ -130,13 +143,17 @@ def test_the_class_of_the_last_argument_chooses_the_function(call):
     assert curve.n_asked[0] == 2
 
 
-@pytest.mark.parametrize("call", both(lambda by, curve: point(2, stretched(by, curve))), ids=["Python", "compiled"])
+@pytest.mark.parametrize(
+    "call", both(lambda by, curve: point(2, stretched(by, curve))), ids=["Python", "compiled"]
+)
 def test_a_verb_may_return_a_record_that_a_verb_takes(call):
     assert call(3.0, line()) == 3.0
     assert call(3.0, table()) == -6.0
 
 
-@pytest.mark.parametrize("call", both(lambda curve: (point(2, curve), point(2.0, curve))), ids=["Python", "compiled"])
+@pytest.mark.parametrize(
+    "call", both(lambda curve: (point(2, curve), point(2.0, curve))), ids=["Python", "compiled"]
+)
 def test_numbers_written_in_the_code_are_arguments_like_others(call):
     """In compiled code their types are those of constants."""
     assert call(line()) == (1.0, 1.0)
@@ -184,15 +201,20 @@ def test_a_total_rounds_in_its_order():
 @each_tuple
 @pytest.mark.parametrize("start", [1.0, 1])
 def test_in_turn_each_function_begins_where_the_one_before_ended(curves, start):
-    """The order counts: some scale what they are given, some add to it. What it returns has the type of the start."""
-    curves = [Line(2.0 * curve.step) if isinstance(curve, Line) else curve for curve in curves]  # whole numbers all along
+    """The order counts: some scale what they are given, some add to it. What it returns has the
+    type of the start."""
+    curves = [
+        Line(2.0 * curve.step) if isinstance(curve, Line) else curve for curve in curves
+    ]  # whole numbers all along
     at = start
     for curve in curves:
         at = 3 * at + curve.points[0] if isinstance(curve, Table) else at + 3 * curve.step
     for call in both(lambda at, curves: followed_all(3, at, curves)):
         assert call(start, tuple(curves)) == at
     if COMPILED:
-        assert type(uncached(lambda at, curves: followed_all(3, at, curves))(start, tuple(curves))) is type(start)
+        assert type(
+            uncached(lambda at, curves: followed_all(3, at, curves))(start, tuple(curves))
+        ) is type(start)
 
 
 def test_compiled_callers_call_the_kinds_function_and_nothing_else():
@@ -222,7 +244,10 @@ def test_functions_registered_later_are_known_as_well():
 
 
 MESSAGE = r"Mute has no function for the verb 'point'; it was registered with nothing\."
-PARTLY = r"Table has no function for the verb 'area'; it was registered with followed, n_points, point, stretched\."
+PARTLY = (
+    r"Table has no function for the verb 'area'; it was registered with followed, "
+    r"n_points, point, stretched\."
+)
 
 
 @verb
@@ -304,7 +329,9 @@ def curves_alike(kinds):
 alike = selected(curves_alike)
 
 
-@pytest.mark.parametrize("call", both(lambda rng, state: alike(rng, state)), ids=["Python", "compiled"])
+@pytest.mark.parametrize(
+    "call", both(lambda rng, state: alike(rng, state)), ids=["Python", "compiled"]
+)
 def test_a_function_is_selected_by_the_classes_of_all_views(call):
     rng = np.array([100.0])
     assert call(rng, Scene(10.0, (line(), Line(1.0)))) == 113.0
@@ -320,6 +347,8 @@ def test_names_and_documentation_of_verbs_are_kept():
 def test_a_verb_calls_the_same_code_as_its_function():
     """What is compiled for a verb and for the function itself gives the same bits."""
     curves = (line(), table(), Line(0.1))
-    direct = uncached(lambda a, b, c: point_of_line(2, a) + point_of_table(2, b) + point_of_line(2, c))
+    direct = uncached(
+        lambda a, b, c: point_of_line(2, a) + point_of_table(2, b) + point_of_line(2, c)
+    )
     assert uncached(lambda curves: total_point(2, curves))(curves) == direct(*curves)
     assert python_of(point_of_line)(3, curves[2]) == point(3, curves[2])

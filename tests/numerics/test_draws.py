@@ -1,4 +1,5 @@
-"""Draws of normal and Wishart laws: exactly what the same noise gives in NumPy, and the right laws."""
+"""Draws of normal and Wishart laws: exactly what the same noise gives in NumPy, and the right
+laws."""
 
 import json
 import os
@@ -48,7 +49,9 @@ def test_normal_is_a_linear_map_of_the_generators_noise(n_dims):
     precision, linear = precision_and_linear(n_dims)
     draw = drawn_normal(np.random.default_rng(0), linear, precision)
     noise = np.random.default_rng(0).standard_normal(n_dims)
-    expected = np.linalg.solve(precision, linear) + np.linalg.solve(np.linalg.cholesky(precision).T, noise)
+    expected = np.linalg.solve(precision, linear) + np.linalg.solve(
+        np.linalg.cholesky(precision).T, noise
+    )
     np.testing.assert_allclose(draw, expected, rtol=1e-10)
 
 
@@ -97,7 +100,11 @@ def test_wishart_has_its_mean_and_log_determinant(n_dims, spare):
     draws, scale = wisharts(np.random.default_rng(60 + n_dims), dof, n_dims)
     check_mean(draws, dof * scale)
     log_determinants = np.linalg.slogdet(draws)[1]
-    expected = digamma((dof - np.arange(n_dims)) / 2).sum() + n_dims * np.log(2) + np.linalg.slogdet(scale)[1]
+    expected = (
+        digamma((dof - np.arange(n_dims)) / 2).sum()
+        + n_dims * np.log(2)
+        + np.linalg.slogdet(scale)[1]
+    )
     check_mean(log_determinants, expected)
 
 
@@ -108,7 +115,11 @@ def test_wishart_in_any_direction_is_chi_squared(n_dims):
     direction = np.arange(1.0, n_dims + 1) * (-1.0) ** np.arange(n_dims)
     along = np.einsum("i,nij,j->n", direction, draws, direction) / (direction @ scale @ direction)
     check_law(along, chi2(dof).cdf)
-    inverse = direction @ np.linalg.solve(scale, direction) / (direction @ np.linalg.solve(draws, direction[:, None])[..., 0].T)
+    inverse = (
+        direction
+        @ np.linalg.solve(scale, direction)
+        / (direction @ np.linalg.solve(draws, direction[:, None])[..., 0].T)
+    )
     check_law(inverse, chi2(dof - n_dims + 1).cdf)
 
 
@@ -117,15 +128,23 @@ def test_wishart_agrees_with_scipys_draws(n_dims):
     dof = n_dims + 0.75
     rng = np.random.default_rng(80 + n_dims)
     draws, scale = wisharts(rng, dof, n_dims)
-    others = wishart.rvs(dof, scale, size=N_DRAWS, random_state=rng).reshape(N_DRAWS, n_dims, n_dims)
-    for statistic in (lambda x: x[:, 0, -1], lambda x: np.linalg.slogdet(x)[1], lambda x: np.trace(x, axis1=1, axis2=2)):
+    others = wishart.rvs(dof, scale, size=N_DRAWS, random_state=rng).reshape(
+        N_DRAWS, n_dims, n_dims
+    )
+    for statistic in (
+        lambda x: x[:, 0, -1],
+        lambda x: np.linalg.slogdet(x)[1],
+        lambda x: np.trace(x, axis1=1, axis2=2),
+    ):
         assert ks_2samp(statistic(draws), statistic(others)).pvalue > RARE
 
 
 @pytest.mark.parametrize(("dof", "inverse_scale"), [(1.0, 1.0), (0.3, 5.0), (101.0, 1e-6)])
 def test_a_wishart_of_one_dimension_is_a_gamma_law(dof, inverse_scale):
     rng = np.random.default_rng(90)
-    draws = [drawn_wishart(rng, dof, np.array([[inverse_scale]]))[0, 0] ** 2 for _ in range(N_DRAWS)]
+    draws = [
+        drawn_wishart(rng, dof, np.array([[inverse_scale]]))[0, 0] ** 2 for _ in range(N_DRAWS)
+    ]
     check_law(draws, gamma(dof / 2, scale=2 / inverse_scale).cdf)
 
 
@@ -138,15 +157,25 @@ def test_a_wishart_factor_is_a_linear_map_of_the_generators_noise(n_dims):
         bartlett[j, j] = np.sqrt(2 * rng.standard_gamma((dof - (n_dims - 1 - j)) / 2))
         bartlett[:j, j] = rng.standard_normal(j)
     expected = np.linalg.solve(np.linalg.cholesky(inverse_scale).T, bartlett)
-    np.testing.assert_allclose(drawn_wishart(np.random.default_rng(1), dof, inverse_scale), expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        drawn_wishart(np.random.default_rng(1), dof, inverse_scale),
+        expected,
+        rtol=1e-10,
+        atol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_compiled_numbers_are_those_of_python(n_dims):
     precision, linear = precision_and_linear(n_dims)
-    cases = [(drawn_normal, normal, linear, precision), (drawn_wishart, wishart_factor, n_dims + 0.5, precision)]
+    cases = [
+        (drawn_normal, normal, linear, precision),
+        (drawn_wishart, wishart_factor, n_dims + 0.5, precision),
+    ]
     for drawn, kernel, *arguments in cases:
-        compiled, plain = (drawn(np.random.default_rng(2), *arguments, f) for f in (kernel, python_of(kernel)))
+        compiled, plain = (
+            drawn(np.random.default_rng(2), *arguments, f) for f in (kernel, python_of(kernel))
+        )
         np.testing.assert_array_equal(compiled, plain)
 
 
@@ -178,15 +207,24 @@ for rng in (np.random.default_rng(3), np.random.default_rng(3).integers(2**64, s
         for array in (*components, *drawn):
             by_slices += np.ravel(array).tolist()
 print(json.dumps([[float(x) for x in numbers], by_slices]))
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow
 def test_whole_draws_without_compilation_are_the_same():
     outputs = []
     for disabled in ("0", "1"):
-        environment = os.environ | {"NUMBA_DISABLE_JIT": disabled, "PYTHONPATH": os.pathsep.join(sys.path)}
-        run = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+        environment = os.environ | {
+            "NUMBA_DISABLE_JIT": disabled,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        run = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         outputs.append(json.loads(run.stdout))
     (compiled, compiled_by_slices), (plain, plain_by_slices) = outputs
     # Two libraries for hypot and lnΓ differ in the last digits.

@@ -32,7 +32,8 @@ INDEFINITE = [-np.eye(1), np.array([[1.0, 2.0], [2.0, 1.0]]), np.ones((2, 2)), n
 
 
 def changed(kernel, target, *arguments):
-    """A copy of the target after an in-place kernel has worked on it; vectors among the arguments are copied too."""
+    """A copy of the target after an in-place kernel has worked on it; vectors among the arguments
+    are copied too."""
     target = target.copy()
     kernel(target, *(np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments))
     return target
@@ -105,9 +106,13 @@ def test_a_vector_added_to_a_factor(n, size):
     triangle = np.linalg.qr(np.vstack([factor.T, vector]), mode="r")
     updated = changed(add_to_cholesky, factor, vector)
     np.testing.assert_array_equal(updated, np.tril(updated))
-    np.testing.assert_allclose(np.diagonal(updated), np.abs(np.diagonal(triangle)), rtol=1e3 * EPSILON * max(size, 1.0))
+    np.testing.assert_allclose(
+        np.diagonal(updated), np.abs(np.diagonal(triangle)), rtol=1e3 * EPSILON * max(size, 1.0)
+    )
     product = factor @ factor.T + np.outer(vector, vector)
-    np.testing.assert_allclose(updated @ updated.T, product, rtol=1e-12, atol=1e-12 * np.abs(product).max())
+    np.testing.assert_allclose(
+        updated @ updated.T, product, rtol=1e-12, atol=1e-12 * np.abs(product).max()
+    )
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -126,16 +131,21 @@ def test_vectors_added_to_nothing(n, n_vectors):
 def test_a_zero_vector_changes_nothing():
     factor = random_factor(np.random.default_rng(70), 3)
     np.testing.assert_array_equal(changed(add_to_cholesky, factor, np.zeros(3)), factor)
-    np.testing.assert_array_equal(changed(add_to_cholesky, np.zeros((3, 3)), np.zeros(3)), np.zeros((3, 3)))
+    np.testing.assert_array_equal(
+        changed(add_to_cholesky, np.zeros((3, 3)), np.zeros(3)), np.zeros((3, 3))
+    )
 
 
 @pytest.mark.parametrize("far", [1.0, 1e6])
 @pytest.mark.parametrize("n", SIZES)
 def test_a_factor_grown_from_points_far_away_keeps_its_small_pivots(n, far):
-    """Points near one line, very long: the products would cancel to nothing, the rotations do not."""
+    """Points near one line, very long: the products would cancel to nothing, the rotations do
+    not."""
     rng = np.random.default_rng(30 + n)
     start = random_factor(rng, n)
-    points = far * np.outer(rng.standard_normal(5), rng.standard_normal(n)) + rng.standard_normal((5, n))
+    points = far * np.outer(rng.standard_normal(5), rng.standard_normal(n)) + rng.standard_normal(
+        (5, n)
+    )
     factor = start
     for point in points:
         factor = changed(add_to_cholesky, factor, point)
@@ -153,7 +163,9 @@ def test_joined_factors_are_the_factor_of_the_sum(n, empty):
     spoilt = other + np.triu(np.full((n, n), np.nan), 1)
     joined = changed(join_cholesky, factor, spoilt, np.empty(n))
     np.testing.assert_array_equal(joined, np.tril(joined))
-    np.testing.assert_allclose(joined @ joined.T, factor @ factor.T + other @ other.T, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(
+        joined @ joined.T, factor @ factor.T + other @ other.T, rtol=1e-12, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("n", [*SIZES, 50])
@@ -168,11 +180,14 @@ def test_squared_singular_values_of_low_rank(rank):
     rng = np.random.default_rng(rank)
     matrix = rng.standard_normal((4, rank)) @ rng.standard_normal((rank, 4))
     squares = np.sort(singular_squares(matrix))[::-1]
-    np.testing.assert_allclose(squares, np.linalg.svd(matrix, compute_uv=False) ** 2, rtol=1e-12, atol=1e-28)
+    np.testing.assert_allclose(
+        squares, np.linalg.svd(matrix, compute_uv=False) ** 2, rtol=1e-12, atol=1e-28
+    )
 
 
 def precise_squares(matrix):
-    """σ² in falling order: the eigenvalues of MᵀM by Jacobi's rotations with many digits, rounded once at the end."""
+    """σ² in falling order: the eigenvalues of MᵀM by Jacobi's rotations with many digits, rounded
+    once at the end."""
     n = len(matrix)
     with localcontext(prec=2 * DIGITS):
         exact = np.array([[Decimal(float(v)) for v in row] for row in matrix])
@@ -196,7 +211,9 @@ def triangle(rng, n):
 
 @pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("power", [2, 6, 12])
-@pytest.mark.parametrize("grading", ["falling columns", "rising columns", "falling rows", "rising rows", "both"])
+@pytest.mark.parametrize(
+    "grading", ["falling columns", "rising columns", "falling rows", "rising rows", "both"]
+)
 def test_small_singular_values_have_the_digits_of_large_ones(n, power, grading):
     """What LAPACK gives to within EPSILON of the largest only."""
     lower, scales = triangle(np.random.default_rng([n, power]), n), 10.0 ** (-power * np.arange(n))
@@ -214,7 +231,9 @@ def test_small_singular_values_have_the_digits_of_large_ones(n, power, grading):
 @pytest.mark.parametrize("scale", [1e-120, 1e120])
 def test_squared_singular_values_far_from_one(scale):
     matrix = np.random.default_rng(95).standard_normal((4, 4))
-    np.testing.assert_allclose(singular_squares(scale * matrix), scale**2 * singular_squares(matrix), rtol=1e-12)
+    np.testing.assert_allclose(
+        singular_squares(scale * matrix), scale**2 * singular_squares(matrix), rtol=1e-12
+    )
 
 
 def test_thin_factors_are_noticed():
@@ -246,7 +265,11 @@ def test_rotations_make_a_lower_triangle(n, thin):
 
 
 def test_lost_digits_are_noticed():
-    for matrix, lost in [(np.eye(2), False), (np.diag([1.0, 1e-20]), False), (np.ones((2, 2)) + 1e-10 * np.eye(2), True)]:
+    for matrix, lost in [
+        (np.eye(2), False),
+        (np.diag([1.0, 1e-20]), False),
+        (np.ones((2, 2)) + 1e-10 * np.eye(2), True),
+    ]:
         assert loses_digits(cholesky(matrix), np.diagonal(matrix).copy()) is lost
     assert loses_digits(cholesky(np.ones((2, 2))), np.ones(2))
 
@@ -255,8 +278,12 @@ def test_lost_digits_are_noticed():
 def test_triangular_solutions(n):
     rng = np.random.default_rng(10 + n)
     factor, vector = random_factor(rng, n), rng.standard_normal(n)
-    np.testing.assert_allclose(factor @ solved(solve_lower, factor, vector), vector, rtol=1e-10, atol=1e-11)
-    np.testing.assert_allclose(factor.T @ solved(solve_lower_transposed, factor, vector), vector, rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(
+        factor @ solved(solve_lower, factor, vector), vector, rtol=1e-10, atol=1e-11
+    )
+    np.testing.assert_allclose(
+        factor.T @ solved(solve_lower_transposed, factor, vector), vector, rtol=1e-10, atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -271,7 +298,11 @@ def test_solutions_read_one_triangle_only(n, kernel):
 @pytest.mark.parametrize("n", SIZES)
 def test_products(n):
     rng = np.random.default_rng(30 + n)
-    upper, matrix, vector = np.triu(rng.standard_normal((n, n))), rng.standard_normal((n + 1, n)), rng.standard_normal(n)
+    upper, matrix, vector = (
+        np.triu(rng.standard_normal((n, n))),
+        rng.standard_normal((n + 1, n)),
+        rng.standard_normal(n),
+    )
     square = np.full((n, n), np.nan)
     outer_square(upper, 0.7, square)
     np.testing.assert_allclose(square, 0.7 * upper @ upper.T, rtol=1e-12, atol=1e-13)
@@ -286,26 +317,43 @@ def test_components_are_copied_to_the_front():
     wide_vectors, wide_matrices = np.full((4, 3), 9.0), np.full((4, 3, 3), 9.0)
     copy_into(vectors, matrices, wide_vectors, wide_matrices)
     np.testing.assert_array_equal(wide_vectors, np.concatenate([vectors, np.full((2, 3), 9.0)]))
-    np.testing.assert_array_equal(wide_matrices, np.concatenate([matrices, np.full((2, 3, 3), 9.0)]))
+    np.testing.assert_array_equal(
+        wide_matrices, np.concatenate([matrices, np.full((2, 3, 3), 9.0)])
+    )
 
 
 def test_compiled_numbers_are_those_of_python():
     rng = np.random.default_rng(40)
     matrix, vector = positive_definite(rng, 5), rng.standard_normal(5)
     lower = cholesky(matrix)
-    for kernel, *arguments in [(cholesky, matrix), (multiply, matrix, vector), (scaled, matrix, 0.3), (trace, matrix)]:
+    for kernel, *arguments in [
+        (cholesky, matrix),
+        (multiply, matrix, vector),
+        (scaled, matrix, 0.3),
+        (trace, matrix),
+    ]:
         np.testing.assert_array_equal(kernel(*arguments), python_of(kernel)(*arguments))
     np.testing.assert_array_equal(changed(factorise, matrix), changed(python_of(factorise), matrix))
     for kernel in (solve_lower, solve_lower_transposed):
-        np.testing.assert_array_equal(solved(kernel, lower, vector), solved(python_of(kernel), lower, vector))
+        np.testing.assert_array_equal(
+            solved(kernel, lower, vector), solved(python_of(kernel), lower, vector)
+        )
     compiled, plain = np.empty((5, 5)), np.empty((5, 5))
     outer_square(lower.T.copy(), 0.7, compiled)
     python_of(outer_square)(lower.T.copy(), 0.7, plain)
     np.testing.assert_array_equal(compiled, plain)
     # Sums in any order; two libraries for hypot.
-    for kernel, *arguments in [(add_to_cholesky, lower, vector), (join_cholesky, lower, lower, vector)]:
-        np.testing.assert_allclose(changed(kernel, *arguments), changed(python_of(kernel), *arguments), rtol=1e-13)
-    tiled, plainly_tiled = changed(cholesky_by_tiles, matrix), changed(python_of(cholesky_by_tiles), matrix)
+    for kernel, *arguments in [
+        (add_to_cholesky, lower, vector),
+        (join_cholesky, lower, lower, vector),
+    ]:
+        np.testing.assert_allclose(
+            changed(kernel, *arguments), changed(python_of(kernel), *arguments), rtol=1e-13
+        )
+    tiled, plainly_tiled = (
+        changed(cholesky_by_tiles, matrix),
+        changed(python_of(cholesky_by_tiles), matrix),
+    )
     np.testing.assert_allclose(tiled, plainly_tiled, rtol=1e-12)
     plain_squares = singular_squares(matrix, python_of(squared_singular_values))
     np.testing.assert_allclose(singular_squares(matrix), plain_squares, rtol=1e-13)

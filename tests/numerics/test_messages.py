@@ -1,4 +1,5 @@
-"""A latent vector integrated out: against dense normal laws of all observations, with one precision or one for each."""
+"""A latent vector integrated out: against dense normal laws of all observations, with one precision
+or one for each."""
 
 import itertools
 import math
@@ -9,7 +10,16 @@ from scipy.stats import chi2
 
 from dualview.numerics import messages
 from numerics.observations import Observations
-from yardsticks import N_DRAWS, check_constant, check_law, check_mean, positive_definite, precise, python_of, upper_factor
+from yardsticks import (
+    N_DRAWS,
+    check_constant,
+    check_law,
+    check_mean,
+    positive_definite,
+    precise,
+    python_of,
+    upper_factor,
+)
 
 DIMS = [1, 2, 3]
 KINDS = ["common", "own"]
@@ -59,8 +69,11 @@ class Case:
         return self.z, self.means, self.latent, self.terms
 
     def posterior(self, u, k):
-        """Mean and covariance of f_u given its cluster, the observations and all others' latent vectors."""
-        mean, precision = self.observations.alone(u, self.latent).posterior(self.means[[k]], self.precisions[[k]])
+        """Mean and covariance of f_u given its cluster, the observations and all others' latent
+        vectors."""
+        mean, precision = self.observations.alone(u, self.latent).posterior(
+            self.means[[k]], self.precisions[[k]]
+        )
         return mean, np.linalg.inv(precision)
 
 
@@ -83,8 +96,12 @@ def test_gradient_and_curvature_are_those_of_the_likelihood(n_dims, kind):
         messages.gradient_of(u, case.terms, gradient)
         messages.curvature_of(u, case.terms, curvature)
         for step in rng.standard_normal((5, n_dims)):
-            change = case.observations.log_likelihood(case.moved(u, step)) - case.observations.log_likelihood(case.latent)
-            assert step @ gradient - 0.5 * step @ curvature @ step == pytest.approx(change, rel=1e-11, abs=1e-11)
+            change = case.observations.log_likelihood(
+                case.moved(u, step)
+            ) - case.observations.log_likelihood(case.latent)
+            assert step @ gradient - 0.5 * step @ curvature @ step == pytest.approx(
+                change, rel=1e-11, abs=1e-11
+            )
         if u == SILENT:
             np.testing.assert_array_equal(gradient, 0.0)
             np.testing.assert_array_equal(curvature, 0.0)
@@ -107,7 +124,15 @@ def test_a_message_has_them_and_where_the_vector_is(n_dims, kind):
 def test_room_for_a_message(n_dims):
     message = messages.new_message(n_dims, 4)
     vectors, matrices = ((n_dims,), (n_dims, n_dims))
-    assert [part.shape for part in message] == [vectors, vectors, matrices, (4,), vectors, matrices, vectors]
+    assert [part.shape for part in message] == [
+        vectors,
+        vectors,
+        matrices,
+        (4,),
+        vectors,
+        matrices,
+        vectors,
+    ]
     assert len({part.ctypes.data for part in message if part.size}) == (7 if n_dims else 1)
 
 
@@ -118,7 +143,9 @@ def test_a_shifted_residual_is_that_of_the_moved_vector(n_dims, kind):
     for u in range(N_USERS):
         residual, step = case.terms.residual.copy(), rng.standard_normal(n_dims)
         messages.shift(u, step, case.terms, residual)
-        np.testing.assert_allclose(residual, case.observations.residual(case.moved(u, step)), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(
+            residual, case.observations.residual(case.moved(u, step)), rtol=1e-12, atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -128,7 +155,9 @@ def test_gain_is_what_the_likelihood_grows_by(n_dims, kind):
     for u, k in itertools.product(range(N_USERS), range(N_CLUSTERS)):
         change = case.observations.log_likelihood(case.moved(u, case.means[k] - case.latent[u]))
         change -= case.observations.log_likelihood(case.latent)
-        assert messages.gain(case.means[k], case.message(u)) == pytest.approx(change, rel=1e-11, abs=1e-11)
+        assert messages.gain(case.means[k], case.message(u)) == pytest.approx(
+            change, rel=1e-11, abs=1e-11
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -143,10 +172,14 @@ def test_evidence_is_the_marginal_likelihood_relative_to_where_one_stands(n_dims
             marginal = alone.log_marginal(case.means[[k]], case.precisions[[k]])
             assert value == pytest.approx(marginal - here, rel=1e-11, abs=1e-11)
             expected = case.precisions[k] + message.curvature
-            np.testing.assert_allclose(message.matrix @ message.matrix.T, expected, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(
+                message.matrix @ message.matrix.T, expected, rtol=1e-12, atol=1e-12
+            )
             if n_dims == 1:
                 numbers = case.latent[u, 0], message.gradient[0], message.curvature[0, 0]
-                exponent, ratio = messages.evidence_of_one(case.means[k, 0], case.factors[k, 0, 0], *numbers)
+                exponent, ratio = messages.evidence_of_one(
+                    case.means[k, 0], case.factors[k, 0, 0], *numbers
+                )
                 assert exponent + math.log(ratio) == pytest.approx(value, rel=1e-12, abs=1e-12)
     for k in range(N_CLUSTERS):
         assert case.evidence(SILENT, k)[0] == pytest.approx(0.0, abs=1e-14)
@@ -154,7 +187,8 @@ def test_evidence_is_the_marginal_likelihood_relative_to_where_one_stands(n_dims
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_evidence_under_another_precision_of_the_observations(n_dims):
-    """That of the same observations whose precision is ratio times what it was, with the same residuals."""
+    """That of the same observations whose precision is ratio times what it was, with the same
+    residuals."""
     case, ratio = Case(n_dims, "own"), 2.5
     other = Case(n_dims, "own")
     other.observations.precision = ratio * other.observations.precision
@@ -189,10 +223,16 @@ def test_differences_of_evidence_do_not_depend_on_where_one_stands(n_dims, kind)
 
 @precise
 def exact_evidence(mean, factor, latent, gradient, curvature):
-    """ln of the integral of N(f; mean, factor⁻²) exp(δ gradient − δ² curvature/2), δ = f − latent, by completing the square."""
+    """ln of the integral of N(f; mean, factor⁻²) exp(δ gradient − δ² curvature/2), δ = f − latent,
+    by completing the square."""
     away, total = mean - latent, factor**2 + curvature
     rest = gradient - curvature * away
-    return away * gradient - curvature * away**2 / 2 + rest**2 / (2 * total) + (factor**2 / total).ln() / 2
+    return (
+        away * gradient
+        - curvature * away**2 / 2
+        + rest**2 / (2 * total)
+        + (factor**2 / total).ln() / 2
+    )
 
 
 STRONG = [0.0, 1.0, 1e2, 1e8, 1e12, 1e16]
@@ -203,7 +243,9 @@ def test_evidence_of_a_number_keeps_its_digits_under_strong_observations(curvatu
     """Standing near the observations' own estimate, a prior's mean away from it."""
     mean, factor, latent, gradient = 0.7, 1.3, -0.9, 0.3 * math.sqrt(curvature)
     exponent, ratio = messages.evidence_of_one(mean, factor, latent, gradient, curvature)
-    assert exponent + math.log(ratio) == pytest.approx(exact_evidence(mean, factor, latent, gradient, curvature), rel=1e-11)
+    assert exponent + math.log(ratio) == pytest.approx(
+        exact_evidence(mean, factor, latent, gradient, curvature), rel=1e-11
+    )
 
 
 @pytest.mark.parametrize("curvature", STRONG)
@@ -223,7 +265,11 @@ def test_evidence_keeps_its_digits_under_strong_observations(curvature):
 def test_evidence_of_a_nearly_singular_component_keeps_its_digits(n_dims, rank, thin):
     """What one observation says, by its marginal variance; nothing where there is none."""
     rng = np.random.default_rng(n_dims)
-    factor, mean, at = upper_factor(positive_definite(rng, n_dims)), rng.standard_normal(n_dims), rng.standard_normal(n_dims)
+    factor, mean, at = (
+        upper_factor(positive_definite(rng, n_dims)),
+        rng.standard_normal(n_dims),
+        rng.standard_normal(n_dims),
+    )
     factor[0, 0] = thin
     message = messages.new_message(n_dims, 0)
     load = rank * np.round(rng.standard_normal(n_dims), 1)
@@ -237,7 +283,9 @@ def test_evidence_of_a_nearly_singular_component_keeps_its_digits(n_dims, rank, 
         variance, away = 1.0 + solved @ solved, 0.7 - load @ (mean - at)
         expected = 0.5 * (0.7**2 - away**2 / variance - math.log(variance))
         assert found == pytest.approx(expected, rel=1e-9)
-        np.testing.assert_allclose(message.matrix @ message.matrix.T, factor @ factor.T + np.outer(load, load), atol=1e-12)
+        np.testing.assert_allclose(
+            message.matrix @ message.matrix.T, factor @ factor.T + np.outer(load, load), atol=1e-12
+        )
     roots = np.log(np.diag(message.matrix)).sum() - np.log(np.diag(factor)).sum()
     assert roots == pytest.approx(0.5 * math.log(variance) if rank else 0.0, rel=1e-9, abs=1e-9)
 
@@ -288,7 +336,9 @@ def test_draws_follow_the_posterior(n_dims):
             _, message = case.evidence(u, k)
             if n_dims == 1:
                 numbers = case.latent[u, 0], message.gradient[0], message.curvature[0, 0]
-                draws.append([messages.draw_one(rng, case.means[k, 0], case.factors[k, 0, 0], *numbers)])
+                draws.append(
+                    [messages.draw_one(rng, case.means[k, 0], case.factors[k, 0, 0], *numbers)]
+                )
             else:
                 latent = case.latent[u].copy()
                 messages.draw_latent(rng, case.means[k], latent, message)
@@ -296,7 +346,10 @@ def test_draws_follow_the_posterior(n_dims):
         deviations = np.array(draws) - mean
         check_mean(deviations, 0.0)
         check_mean(deviations[:, :, None] * deviations[:, None, :], covariance)
-        check_law(np.einsum("ni,ij,nj->n", deviations, np.linalg.inv(covariance), deviations), chi2(n_dims).cdf)
+        check_law(
+            np.einsum("ni,ij,nj->n", deviations, np.linalg.inv(covariance), deviations),
+            chi2(n_dims).cdf,
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -308,9 +361,16 @@ def test_along_the_common_growth_of_all_deviations(n_dims, kind):
     observations, here = case.observations, case.observations.log_likelihood(case.latent)
     for growth in (-1.0, -0.3, 0.2, 2.0):
         grown = case.latent + growth * (case.latent - centres)
-        np.testing.assert_allclose(observations.residual(grown), case.terms.residual - growth * effect, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(
+            observations.residual(grown),
+            case.terms.residual - growth * effect,
+            rtol=1e-11,
+            atol=1e-12,
+        )
         change = slope * growth - 0.5 * curvature * growth**2
-        assert change == pytest.approx(observations.log_likelihood(grown) - here, rel=1e-11, abs=1e-11)
+        assert change == pytest.approx(
+            observations.log_likelihood(grown) - here, rel=1e-11, abs=1e-11
+        )
 
 
 @pytest.mark.parametrize("n", range(1, 10))
@@ -318,7 +378,9 @@ def test_a_row_times_latent_numbers(n):
     rng = np.random.default_rng(n)
     matrix, latent = rng.standard_normal((n, n)), rng.standard_normal((n, 1))
     for u in range(n):
-        assert messages.row_times(matrix, u, latent) == pytest.approx(matrix[u] @ latent[:, 0], rel=1e-13, abs=1e-14)
+        assert messages.row_times(matrix, u, latent) == pytest.approx(
+            matrix[u] @ latent[:, 0], rel=1e-13, abs=1e-14
+        )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -326,7 +388,9 @@ def test_a_gram_matrix_says_the_same_as_residuals(seed):
     """Gradients, and the slope and curvature of common growth."""
     by_gram, by_residual = Case(1, "gram", seed), Case(1, "common", seed)
     for u in range(N_USERS):
-        gradients = [messages.gradient_of_one(u, case.latent, case.terms) for case in (by_gram, by_residual)]
+        gradients = [
+            messages.gradient_of_one(u, case.latent, case.terms) for case in (by_gram, by_residual)
+        ]
         assert gradients[0] == pytest.approx(gradients[1], rel=1e-11, abs=1e-12)
     expected = messages.along(*by_residual.along)
     assert messages.along_gram(*by_gram.along) == pytest.approx(expected[:2], rel=1e-11)
@@ -340,8 +404,12 @@ def test_one_dimension_has_the_same_gradient_and_curvature_as_plain_numbers(kind
         gradient, curvature = np.empty(1), np.empty((1, 1))
         messages.gradient_of(u, case.terms, gradient)
         messages.curvature_of(u, case.terms, curvature)
-        assert messages.gradient_of_one(u, case.latent, case.terms) == pytest.approx(gradient[0], rel=1e-13, abs=1e-14)
-        assert messages.curvature_of_one(u, case.terms) == pytest.approx(curvature[0, 0], rel=1e-13, abs=1e-14)
+        assert messages.gradient_of_one(u, case.latent, case.terms) == pytest.approx(
+            gradient[0], rel=1e-13, abs=1e-14
+        )
+        assert messages.curvature_of_one(u, case.terms) == pytest.approx(
+            curvature[0, 0], rel=1e-13, abs=1e-14
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -353,13 +421,22 @@ def test_compiled_numbers_are_those_of_python(n_dims, kind, monkeypatch):
         monkeypatch.setattr(messages, name, python_of(getattr(messages, name)))
     for u, (message, value, after) in enumerate(compiled):
         plain, plain_after = case.message(u, python_of(messages.listen)), case.message(u)
-        assert python_of(messages.evidence)(case.means[1], case.factors[1], 1.0, plain_after) == value
+        assert (
+            python_of(messages.evidence)(case.means[1], case.factors[1], 1.0, plain_after) == value
+        )
         for got, wanted in zip((*message, *after), (*plain, *plain_after), strict=True):
             np.testing.assert_array_equal(got, wanted)
-        assert messages.gain(case.means[0], message) == python_of(messages.gain)(case.means[0], message)
-    for got, wanted in zip(messages.along(*case.along), python_of(messages.along)(*case.along), strict=True):
+        assert messages.gain(case.means[0], message) == python_of(messages.gain)(
+            case.means[0], message
+        )
+    for got, wanted in zip(
+        messages.along(*case.along), python_of(messages.along)(*case.along), strict=True
+    ):
         np.testing.assert_array_equal(got, wanted)
     numbers = 0.3, 1.2, -0.4, 2.0, 0.9
     assert messages.evidence_of_one(*numbers) == python_of(messages.evidence_of_one)(*numbers)
-    compiled, plain = (f(np.random.default_rng(5), *numbers) for f in (messages.draw_one, python_of(messages.draw_one)))
+    compiled, plain = (
+        f(np.random.default_rng(5), *numbers)
+        for f in (messages.draw_one, python_of(messages.draw_one))
+    )
     assert compiled == plain

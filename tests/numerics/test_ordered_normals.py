@@ -1,4 +1,5 @@
-"""Normal numbers in a known order: probabilities against closed forms and SciPy, draws against the joint density."""
+"""Normal numbers in a known order: probabilities against closed forms and SciPy, draws against the
+joint density."""
 
 import math
 
@@ -8,7 +9,13 @@ from scipy.stats import multivariate_normal, norm
 
 from checks import ACCEPT, REJECT
 from dualview.numerics import ordered_normals
-from dualview.numerics.ordered_normals import draw_in_order, first_probabilities, log_normal_cdf, log_probabilities, modes
+from dualview.numerics.ordered_normals import (
+    draw_in_order,
+    first_probabilities,
+    log_normal_cdf,
+    log_probabilities,
+    modes,
+)
 from dualview.numerics.streams import stream_of
 
 
@@ -24,7 +31,9 @@ def by_scipy(means, n_top):
     differences = np.array([np.eye(k)[i] - np.eye(k)[j] for i, j in pairs])
     covariance = differences @ differences.T
     rng = np.random.default_rng(0)
-    return multivariate_normal(cov=covariance, maxpts=400_000, abseps=1e-9, releps=1e-9, seed=rng).cdf(differences @ means)
+    return multivariate_normal(
+        cov=covariance, maxpts=400_000, abseps=1e-9, releps=1e-9, seed=rng
+    ).cdf(differences @ means)
 
 
 @pytest.mark.parametrize("difference", [0.0, 0.3, -3.0, 5.0, -20.0, -100.0, -1000.0, 1000.0])
@@ -43,7 +52,9 @@ def test_all_orders_of_like_numbers_are_equally_probable(k):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_probabilities_are_those_of_scipy(k, n_top, seed):
     means = np.random.default_rng(seed).normal(scale=1.5, size=k)
-    assert math.exp(log_probability(means, n_top)) == pytest.approx(by_scipy(means, n_top), rel=2e-6, abs=1e-8)
+    assert math.exp(log_probability(means, n_top)) == pytest.approx(
+        by_scipy(means, n_top), rel=2e-6, abs=1e-8
+    )
 
 
 def test_the_probabilities_of_all_orders_sum_to_one():
@@ -57,7 +68,8 @@ def test_the_probabilities_of_all_orders_sum_to_one():
 
 @pytest.mark.parametrize("scale", [30.0, 1e3, 1e5])
 def test_far_out_of_order(scale):
-    """Nothing is lost where the order is most improbable: numbers stay finite and in order, about the mode."""
+    """Nothing is lost where the order is most improbable: numbers stay finite and in order, about
+    the mode."""
     rng = np.random.default_rng(2)
     for _ in range(30):
         k = int(rng.integers(2, 8))
@@ -70,18 +82,27 @@ def test_far_out_of_order(scale):
         center = modes(means, n_top)
         assert (np.abs(drawn[:n_top] - center) < 8.0).all()
         below = np.minimum(means[n_top:], center[-1])
-        height = -0.5 * ((center - means[:n_top]) ** 2).sum() - 0.5 * ((below - means[n_top:]) ** 2).sum()
-        assert abs(log - height) < 15.0 * k * (1.0 + math.log(scale))  # a mode's width is about 1 over the slope there
+        height = (
+            -0.5 * ((center - means[:n_top]) ** 2).sum()
+            - 0.5 * ((below - means[n_top:]) ** 2).sum()
+        )
+        assert abs(log - height) < 15.0 * k * (
+            1.0 + math.log(scale)
+        )  # a mode's width is about 1 over the slope there
 
 
 def test_modes_are_those_of_isotonic_regression():
     from scipy.optimize import isotonic_regression
 
     means = np.random.default_rng(3).normal(size=9)
-    np.testing.assert_allclose(modes(means, 8)[:8], np.maximum.accumulate(modes(means, 8)[::-1])[::-1])
+    np.testing.assert_allclose(
+        modes(means, 8)[:8], np.maximum.accumulate(modes(means, 8)[::-1])[::-1]
+    )
     whole = isotonic_regression(means, increasing=False).x
     np.testing.assert_allclose(modes(np.append(means, -50.0), 9), whole)
-    np.testing.assert_allclose(modes(means, 8), whole[:8])  # the last of all may as well have no place
+    np.testing.assert_allclose(
+        modes(means, 8), whole[:8]
+    )  # the last of all may as well have no place
 
 
 def test_lower_tail_of_the_normal_distribution():
@@ -99,9 +120,15 @@ def statistics(u):
 def worst_score(draw):
     """Largest z-score between draws and those of unordered numbers that happen to be in order."""
     rng, n = np.random.default_rng(6), 20_000
-    drawn = draw(stream_of(rng), np.tile(MEANS, n), np.arange(0, 5 * n + 1, 5), np.full(n, N_TOP)).reshape(n, 5)
+    drawn = draw(
+        stream_of(rng), np.tile(MEANS, n), np.arange(0, 5 * n + 1, 5), np.full(n, N_TOP)
+    ).reshape(n, 5)
     free = MEANS + rng.standard_normal((4_000_000, 5))
-    kept = free[(free[:, 0] > free[:, 1]) & (free[:, 1] > free[:, 2]) & (free[:, 3:].max(axis=1) < free[:, 2])]
+    kept = free[
+        (free[:, 0] > free[:, 1])
+        & (free[:, 1] > free[:, 2])
+        & (free[:, 3:].max(axis=1) < free[:, 2])
+    ]
     ours, theirs = statistics(drawn), statistics(kept)
     errors = np.sqrt(ours.var(axis=0) / n + theirs.var(axis=0) / len(kept))
     return np.abs((ours.mean(axis=0) - theirs.mean(axis=0)) / errors).max()
@@ -127,20 +154,27 @@ def test_draws_that_forget_the_numbers_below_are_rejected():
 
 
 def test_densities_of_draws_are_those_of_the_joint():
-    """Ratio test: ln of the joint density of all numbers minus the sum of the conditionals is the same for all draws."""
+    """Ratio test: ln of the joint density of all numbers minus the sum of the conditionals is the
+    same for all draws."""
     rng, grid = np.random.default_rng(4), None
     differences = []
     for _ in range(5):
         u = draw_in_order(stream_of(rng), MEANS, np.array([0, 5]), np.array([N_TOP]))
         joint = norm.logpdf(u - MEANS).sum()
         conditional, ceiling = 0.0, 12.0
-        for i in range(N_TOP):  # the density of u_i below the one before: φ(s − mean) P(those after it in order, below s)
+        for i in range(
+            N_TOP
+        ):  # the density of u_i below the one before: φ(s − mean) P(those after it in order, below s)  # noqa: E501
             grid = np.linspace(-12.0, ceiling, 6001)
             weights = norm.pdf(grid - MEANS[i]) * below(grid, i + 1)
             total = np.trapezoid(weights, grid)
-            conditional += norm.logpdf(u[i] - MEANS[i]) + np.log(below(u[i : i + 1], i + 1)[0]) - np.log(total)
+            conditional += (
+                norm.logpdf(u[i] - MEANS[i]) + np.log(below(u[i : i + 1], i + 1)[0]) - np.log(total)
+            )
             ceiling = u[i]
-        conditional += sum(norm.logpdf(u[j] - MEANS[j]) - norm.logcdf(u[2] - MEANS[j]) for j in (3, 4))
+        conditional += sum(
+            norm.logpdf(u[j] - MEANS[j]) - norm.logcdf(u[2] - MEANS[j]) for j in (3, 4)
+        )
         differences.append(joint - conditional)
     np.testing.assert_allclose(differences, log_probability(MEANS, N_TOP), atol=2e-4)
 
@@ -151,7 +185,9 @@ def below(points, i):
     value = norm.cdf(grid[:, None] - MEANS[N_TOP:]).prod(axis=1)
     for j in range(N_TOP - 1, i - 1, -1):
         cells = norm.pdf(grid - MEANS[j]) * value
-        value = np.concatenate([[0.0], np.cumsum(0.5 * (cells[1:] + cells[:-1]))]) * (grid[1] - grid[0])
+        value = np.concatenate([[0.0], np.cumsum(0.5 * (cells[1:] + cells[:-1]))]) * (
+            grid[1] - grid[0]
+        )
     return np.interp(points, grid, value)
 
 

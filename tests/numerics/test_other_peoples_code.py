@@ -63,7 +63,7 @@ class During(event.Listener):
         pass
 
 theirs = numba.njit(error_model="python")(lambda a, b: a / b)
-"""
+"""  # noqa: E501
 
 ALL_TIMES = """
 if sys.argv[1] == "with us":
@@ -142,7 +142,7 @@ changed = [place for place, value in before.items() if now.get(place) is not val
 modules = {place[0] for place in before}
 added = [place for place in now if place[0] in modules and len(place) == 3 and place not in before]
 print(changed, added)
-"""
+"""  # noqa: E501
 
 
 def test_nothing_of_numba_is_replaced_or_added():

@@ -1,7 +1,8 @@
-"""Pólya–Gamma draws: acceptance against the density, moments, laws, the logistic likelihood, extreme tilts, mutants.
+"""Pólya–Gamma draws: acceptance against the density, moments, laws, the logistic likelihood,
+extreme tilts, mutants.
 
-Every bound of the sampler is checked without randomness: a scripted generator proposes a number, and the greatest uniform
-number that still accepts it is its probability.
+Every bound of the sampler is checked without randomness: a scripted generator proposes a number,
+and the greatest uniform number that still accepts it is its probability.
 """
 
 import inspect
@@ -81,11 +82,14 @@ def log_density(omega, tilt):
 
 
 def cdf_of(tilt):
-    return distribution_function(lambda omega: log_density(omega, tilt), 1e-3 * mean_of(tilt), 40 * mean_of(tilt))
+    return distribution_function(
+        lambda omega: log_density(omega, tilt), 1e-3 * mean_of(tilt), 40 * mean_of(tilt)
+    )
 
 
 def sums_of_gammas(rng, tilt, n, n_terms=300):
-    """ω = Σ_k g_k / (2π² ((k − ½)² + z²/(4π²))) with g_k ~ Gamma(1), cut off, with the mean of what is left out."""
+    """ω = Σ_k g_k / (2π² ((k − ½)² + z²/(4π²))) with g_k ~ Gamma(1), cut off, with the mean of what
+    is left out."""
     weights = 1 / (2 * math.pi**2 * ((np.arange(n_terms) + 0.5) ** 2 + tilt**2 / (4 * math.pi**2)))
     return rng.standard_gamma(1.0, (n, n_terms)) @ weights + (mean_of(tilt) - weights.sum())
 
@@ -126,13 +130,18 @@ def acceptance(draw):
 
 
 def check_weak_tilts(scope):
-    """Proposal density × acceptance is a multiple of the law's density, above and below the meeting point."""
+    """Proposal density × acceptance is a multiple of the law's density, above and below the meeting
+    point."""
     draw, step = scope["_weakly_tilted"], 1e-6
     for half in (0.0, 0.4, 0.99, 1.5):
         sides, constants = set(), []
         for place in np.linspace(0.013, 0.987, 76):  # none where x jumps
-            x, before, after = (draw(Script(at, 0.0), half) for at in (place, place - step, place + step))
-            taken = acceptance(lambda level, place=place, half=half: draw(Script(place, level), half))
+            x, before, after = (
+                draw(Script(at, 0.0), half) for at in (place, place - step, place + step)
+            )
+            taken = acceptance(
+                lambda level, place=place, half=half: draw(Script(place, level), half)
+            )
             spread = abs(after - before) / (2 * step)
             constants.append(math.log(taken / spread) - log_density(x / 4, 2 * half))
             sides.add(x < 2 / math.pi)
@@ -188,13 +197,16 @@ def test_formulas_of_moments_are_those_of_the_density():
     for tilt in (0.0, 0.7, 2.0, 5.0, 30.0):
         omega = np.linspace(1e-4, 40, 20_001) * mean_of(tilt)
         density = np.exp(log_density(omega, tilt))
-        moments = [np.trapezoid(density * g, omega) for g in (1.0, omega, (omega - mean_of(tilt)) ** 2)]
+        moments = [
+            np.trapezoid(density * g, omega) for g in (1.0, omega, (omega - mean_of(tilt)) ** 2)
+        ]
         np.testing.assert_allclose(moments, [1.0, mean_of(tilt), variance_of(tilt)], rtol=1e-6)
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.5, 1.9, 2.1, 5.0, 30.0])
 def test_laplace_transform(tilt):
-    """E exp(−tω) = cosh(z/2)/cosh √(z²/4 + t/2): the law's tilt moves from z² to z² + 2t. A negative t weighs the tail."""
+    """E exp(−tω) = cosh(z/2)/cosh √(z²/4 + t/2): the law's tilt moves from z² to z² + 2t. A
+    negative t weighs the tail."""
     draws, scale = drawn(tilt, 4), mean_of(tilt)
     for t in (0.1 / scale, 1 / scale, 5 / scale, -0.3 / scale):
         expected = np.cosh(tilt / 2) / np.cosh(np.emath.sqrt(tilt**2 / 4 + t / 2)).real
@@ -227,14 +239,19 @@ def test_integrated_out_it_leaves_the_logistic_likelihood(psi):
 
 
 def test_one_gibbs_step_leaves_a_logistic_model_as_it_is():
-    """ψ ~ N(m, 4), y ~ Bernoulli(σ(ψ)), ω ~ PG(1, ψ), then ψ given ω and y is normal: (ψ, y) keep their joint law."""
+    """ψ ~ N(m, 4), y ~ Bernoulli(σ(ψ)), ω ~ PG(1, ψ), then ψ given ω and y is normal: (ψ, y) keep
+    their joint law."""
     rng, mean, precision = np.random.default_rng(9), 0.7, 0.25
     psi = mean + rng.standard_normal(N) / math.sqrt(precision)
     y = rng.random(N) < expit(psi)
     omega = drawn(psi, 10)
-    psi = (precision * mean + y - 0.5) / (precision + omega) + rng.standard_normal(N) / np.sqrt(precision + omega)
+    psi = (precision * mean + y - 0.5) / (precision + omega) + rng.standard_normal(N) / np.sqrt(
+        precision + omega
+    )
     check_law(psi, norm(mean, precision**-0.5).cdf)
-    check_mean((y - expit(psi))[:, None] * np.stack([np.ones(N), psi, psi**2, psi < 0], axis=1), 0.0)
+    check_mean(
+        (y - expit(psi))[:, None] * np.stack([np.ones(N), psi, psi**2, psi < 0], axis=1), 0.0
+    )
 
 
 @pytest.mark.parametrize("source", [stream, np.random.default_rng])
@@ -248,7 +265,9 @@ def test_compiled_numbers_are_those_of_python(source):
     np.testing.assert_allclose(other, out, rtol=1e-13)
     rng, again = source(11), source(11)
     np.testing.assert_array_equal([draw_one(rng, tilt) for tilt in tilts], out)
-    np.testing.assert_allclose([python_of(draw_one)(again, tilt) for tilt in tilts], out, rtol=1e-13)
+    np.testing.assert_allclose(
+        [python_of(draw_one)(again, tilt) for tilt in tilts], out, rtol=1e-13
+    )
 
 
 def test_only_the_size_of_a_tilt_matters():
@@ -274,7 +293,9 @@ def test_no_tilt_is_too_large():
     np.testing.assert_allclose(draws[large] * np.abs(tilts[large]), 0.5, rtol=1e-6)
     ends = np.array([math.inf, -math.inf, math.nan])
     np.testing.assert_array_equal(drawn(ends, 15, 3), [0.0, 0.0, math.nan])
-    np.testing.assert_array_equal([draw_one(np.random.default_rng(0), end) for end in ends], [0.0, 0.0, math.nan])
+    np.testing.assert_array_equal(
+        [draw_one(np.random.default_rng(0), end) for end in ends], [0.0, 0.0, math.nan]
+    )
 
 
 @pytest.mark.parametrize("place", [0.0, 2.0**-53, 0.5, 1 - 2.0**-53])
@@ -290,7 +311,10 @@ def mutated(old, new):
     return SOURCE.replace(old, new)
 
 
-LAW_MUTANTS = [("_HEAD_MASS = 4.0", "_HEAD_MASS = 3.9"), ("math.exp(0.125 * math.pi", "math.exp(0.12 * math.pi")]
+LAW_MUTANTS = [
+    ("_HEAD_MASS = 4.0", "_HEAD_MASS = 3.9"),
+    ("math.exp(0.125 * math.pi", "math.exp(0.12 * math.pi"),
+]
 MUTANTS = [
     (check_weak_tilts, *LAW_MUTANTS[0]),
     (check_weak_tilts, "math.exp(e * e / math.pi + 0.5", "math.exp(e * e / math.pi + 0.499"),

@@ -1,10 +1,16 @@
-"""Draws of regression coefficients are affine in their noise: mean and covariance are read off, nothing is sampled."""
+"""Draws of regression coefficients are affine in their noise: mean and covariance are read off,
+nothing is sampled."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from dualview.behaviors.likelihoods.regression import ByCoefficients, ByConjugateGradients, ByObservations, coefficient_draw
+from dualview.behaviors.likelihoods.regression import (
+    ByCoefficients,
+    ByConjugateGradients,
+    ByObservations,
+    coefficient_draw,
+)
 from dualview.numerics.regression import (
     add_gram_times,
     add_transposed_times,
@@ -34,7 +40,9 @@ class Problem:
         )
 
     def by_coefficients(self, noise):
-        return draw_by_coefficients(self.design.T @ self.design, self.design.T @ self.outcome, *self.prior, noise)
+        return draw_by_coefficients(
+            self.design.T @ self.design, self.design.T @ self.outcome, *self.prior, noise
+        )
 
     def by_observations(self, noise):
         n = len(self.prior_mean)
@@ -46,7 +54,11 @@ class Problem:
     @property
     def kernels(self):
         n_observations, n = self.design.shape
-        return [(self.by_coefficients, n), (self.by_observations, n + n_observations), (self.by_rotations, n)]
+        return [
+            (self.by_coefficients, n),
+            (self.by_observations, n + n_observations),
+            (self.by_rotations, n),
+        ]
 
 
 class Scripted:
@@ -84,7 +96,9 @@ def test_kernels_are_affine_in_their_noise(size, kernel):
     rng = np.random.default_rng(1)
     a, b = rng.standard_normal((2, n_noise))
     offset = affine(np.zeros(n_noise))
-    np.testing.assert_allclose(affine(a + 2 * b) - offset, (affine(a) - offset) + 2 * (affine(b) - offset), atol=1e-9)
+    np.testing.assert_allclose(
+        affine(a + 2 * b) - offset, (affine(a) - offset) + 2 * (affine(b) - offset), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -93,7 +107,9 @@ def test_kernels_are_affine_in_their_noise(size, kernel):
 def test_all_methods_draw_from_the_posterior(size, method, form):
     problem = Problem(*size)
     regression = method(form(problem.design), problem.outcome)
-    mean, covariance = moments(lambda noise: regression.draw(Scripted(noise), *problem.prior), sum(size))
+    mean, covariance = moments(
+        lambda noise: regression.draw(Scripted(noise), *problem.prior), sum(size)
+    )
     np.testing.assert_allclose(mean, problem.mean, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(covariance, problem.covariance, rtol=1e-7, atol=1e-7)
 
@@ -103,17 +119,31 @@ def test_large_systems_are_solved_as_small_ones(n):
     """On either side of where LAPACK takes over."""
     rng = np.random.default_rng(n)
     noise, problem = rng.standard_normal(n), Problem(40, n)
-    precision = np.diag(problem.prior_precision) + problem.noise_precision * problem.design.T @ problem.design
+    precision = (
+        np.diag(problem.prior_precision)
+        + problem.noise_precision * problem.design.T @ problem.design
+    )
     expected = problem.mean + np.linalg.solve(np.linalg.cholesky(precision).T, noise)
     drawn = ByCoefficients(problem.design, problem.outcome).draw(Scripted(noise), *problem.prior)
     np.testing.assert_allclose(drawn, expected, rtol=1e-8, atol=1e-9)
     problem = Problem(n, 40)
     noise, outcome_noise = rng.standard_normal(40), rng.standard_normal(n)
     prior_draw = problem.prior_mean + noise / np.sqrt(problem.prior_precision)
-    rest = problem.outcome - problem.design @ prior_draw - outcome_noise / np.sqrt(problem.noise_precision)
-    system = problem.design / problem.prior_precision @ problem.design.T + np.eye(n) / problem.noise_precision
-    expected = prior_draw + problem.design.T @ np.linalg.solve(system, rest) / problem.prior_precision
-    np.testing.assert_allclose(problem.by_observations(np.append(noise, outcome_noise)), expected, rtol=1e-8, atol=1e-9)
+    rest = (
+        problem.outcome
+        - problem.design @ prior_draw
+        - outcome_noise / np.sqrt(problem.noise_precision)
+    )
+    system = (
+        problem.design / problem.prior_precision @ problem.design.T
+        + np.eye(n) / problem.noise_precision
+    )
+    expected = (
+        prior_draw + problem.design.T @ np.linalg.solve(system, rest) / problem.prior_precision
+    )
+    np.testing.assert_allclose(
+        problem.by_observations(np.append(noise, outcome_noise)), expected, rtol=1e-8, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("n", [12, 301])
@@ -129,7 +159,8 @@ def test_a_system_that_is_singular_in_rounding_is_solved_by_rotations(method, n)
 
 @pytest.mark.parametrize("method", [ByCoefficients, ByObservations])
 def test_extreme_precisions_do_not_cost_the_digits(method):
-    """Two near-copies of a column, with noise so small that the quick factorisations lose everything."""
+    """Two near-copies of a column, with noise so small that the quick factorisations lose
+    everything."""
     rng = np.random.default_rng(2)
     design = rng.standard_normal((12, 4))
     design[:, 1] = design[:, 0] + 1e-6 * rng.standard_normal(12)
@@ -173,11 +204,21 @@ def test_products_with_sparse_rows(rows):
 
 def test_compiled_numbers_are_those_of_python():
     problem = Problem(8, 3)
-    noise, outcome_noise = np.random.default_rng(4).standard_normal(3), np.random.default_rng(5).standard_normal(8)
+    noise, outcome_noise = (
+        np.random.default_rng(4).standard_normal(3),
+        np.random.default_rng(5).standard_normal(8),
+    )
     gram, weighted = problem.design.T @ problem.design, problem.design.T @ problem.outcome
     for kernel, *arguments in [
         (draw_by_coefficients, gram, weighted, *problem.prior, noise),
-        (draw_by_observations, problem.design, problem.outcome, *problem.prior, noise, outcome_noise),
+        (
+            draw_by_observations,
+            problem.design,
+            problem.outcome,
+            *problem.prior,
+            noise,
+            outcome_noise,
+        ),
         (draw_by_rotations, problem.design, problem.outcome, *problem.prior, noise),
     ]:  # NumPy and Numba may each have a LAPACK of their own, so the last digits may differ
         np.testing.assert_allclose(kernel(*arguments), python_of(kernel)(*arguments), rtol=1e-12)

@@ -12,7 +12,9 @@ from dualview.numerics.similarity import similarity, squared_losses
 from yardsticks import python_of
 
 N_LABELS = 5
-DRAWS = arrays(np.int64, st.tuples(st.integers(1, 6), st.integers(1, 7)), elements=st.integers(0, N_LABELS - 1))
+DRAWS = arrays(
+    np.int64, st.tuples(st.integers(1, 6), st.integers(1, 7)), elements=st.integers(0, N_LABELS - 1)
+)
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=50)
 
 
@@ -60,7 +62,9 @@ def test_distances_are_entropies_of_each_given_the_other(z):
         return -(share * np.log(share)).sum()
 
     expected = [2 * entropy(candidate, draw) - entropy(candidate) - entropy(draw) for draw in draws]
-    np.testing.assert_allclose(distances(candidate, z[1:], N_LABELS, growth_of(9, True)) / 9, expected, atol=1e-12)
+    np.testing.assert_allclose(
+        distances(candidate, z[1:], N_LABELS, growth_of(9, True)) / 9, expected, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -69,19 +73,29 @@ def test_names_of_clusters_do_not_matter(seed):
     z = rng.integers(0, N_LABELS, (8, 20))
     renamed = np.array([rng.permutation(N_LABELS)[draw] for draw in z])
     np.testing.assert_array_equal(similarity(renamed), similarity(z))
-    np.testing.assert_array_equal(squared_losses(renamed, similarity(z)), squared_losses(z, similarity(z)))
+    np.testing.assert_array_equal(
+        squared_losses(renamed, similarity(z)), squared_losses(z, similarity(z))
+    )
     growth = growth_of(20, True)
-    np.testing.assert_allclose(overlaps(renamed, N_LABELS, growth, 0, 1), overlaps(z, N_LABELS, growth, 0, 1))
+    np.testing.assert_allclose(
+        overlaps(renamed, N_LABELS, growth, 0, 1), overlaps(z, N_LABELS, growth, 0, 1)
+    )
 
 
 def test_permuting_users_permutes_the_similarity():
     rng = np.random.default_rng(9)
     z, order = rng.integers(0, 3, (6, 12)), rng.permutation(12)
-    np.testing.assert_array_equal(similarity(np.ascontiguousarray(z[:, order])), similarity(z)[np.ix_(order, order)])
+    np.testing.assert_array_equal(
+        similarity(np.ascontiguousarray(z[:, order])), similarity(z)[np.ix_(order, order)]
+    )
 
 
 def test_compiled_numbers_are_those_of_python():
     z = np.random.default_rng(10).integers(0, 3, (6, 12))
     together, growth = similarity(z), growth_of(12, True)
-    for kernel, *arguments in [(similarity, z), (squared_losses, z, together), (distances, z[0], z, 3, growth)]:
+    for kernel, *arguments in [
+        (similarity, z),
+        (squared_losses, z, together),
+        (distances, z[0], z, 3, growth),
+    ]:
         np.testing.assert_array_equal(kernel(*arguments), python_of(kernel)(*arguments))

@@ -1,6 +1,8 @@
-"""Slice sampling: a step from a law stays in it, whatever the width; chains come to it; bad targets are refused; mutants fail.
+"""Slice sampling: a step from a law stays in it, whatever the width; chains come to it; bad targets
+are refused; mutants fail.
 
-All test laws are branches of one target, chosen by the first parameter, so that one sampler is compiled.
+All test laws are branches of one target, chosen by the first parameter, so that one sampler is
+compiled.
 """
 
 import inspect
@@ -37,7 +39,10 @@ def target(x, parameters):
     elif law == TAIL:
         value = -0.5 * x - 0.5 * math.exp(-x)
     elif law == TWO_MODES:
-        value = np.logaddexp(-0.5 * (x - parameters[1]) ** 2, math.log(parameters[2]) - 0.5 * (x + parameters[1]) ** 2)
+        value = np.logaddexp(
+            -0.5 * (x - parameters[1]) ** 2,
+            math.log(parameters[2]) - 0.5 * (x + parameters[1]) ** 2,
+        )
     elif law == BETA:
         if x <= 0.0 or x >= 1.0:
             value = -math.inf if x <= 0.0 else math.nan
@@ -62,11 +67,14 @@ class TwoModes:
         return self.share * norm.cdf(x, -self.gap) + (1 - self.share) * norm.cdf(x, self.gap)
 
     def rvs(self, size, random_state):
-        return random_state.normal(np.where(random_state.random(size) < self.share, -self.gap, self.gap))
+        return random_state.normal(
+            np.where(random_state.random(size) < self.share, -self.gap, self.gap)
+        )
 
 
 class Tail:
-    """Minus the logarithm of a χ² of one degree of freedom: falls as exp(−y/2), the priors of ln α and ln(β − D + 1)."""
+    """Minus the logarithm of a χ² of one degree of freedom: falls as exp(−y/2), the priors of ln α
+    and ln(β − D + 1)."""
 
     def cdf(self, x):
         return chi2(1).sf(np.exp(-x))
@@ -93,12 +101,20 @@ limited = slices.sampler(target, reach=3)
 
 def spread(law):
     """A width's unit."""
-    return float(np.subtract(*np.quantile(law.rvs(size=500, random_state=np.random.default_rng(0)), [0.75, 0.25])))
+    return float(
+        np.subtract(
+            *np.quantile(law.rvs(size=500, random_state=np.random.default_rng(0)), [0.75, 0.25])
+        )
+    )
 
 
 def step(kernel, parameters, starts, width, seed):
     """One step from each start; an error where the kernel raises one."""
-    stream = np.random.default_rng(seed).integers(2**64, size=4, dtype=np.uint64) if COMPILED else np.random.default_rng(seed)
+    stream = (
+        np.random.default_rng(seed).integers(2**64, size=4, dtype=np.uint64)
+        if COMPILED
+        else np.random.default_rng(seed)
+    )
     parameters = np.array(parameters, dtype=float)
     return np.array([kernel(stream, parameters, start, width) for start in starts])
 
@@ -134,11 +150,16 @@ def test_a_limited_step_is_limited():
 
 
 @pytest.mark.parametrize("start", [-1.0, 1.0])
-@pytest.mark.parametrize("name", [name for name in LAWS if "two" not in name and "beta" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in LAWS if "two" not in name and "beta" not in name]
+)
 def test_chains_from_far_away_come_to_the_law(name, start):
     parameters, law = LAWS[name]
     unit = spread(law)
-    values = np.full(N_DRAWS // 5, np.median(law.rvs(size=99, random_state=np.random.default_rng(3))) + 20 * start * unit)
+    values = np.full(
+        N_DRAWS // 5,
+        np.median(law.rvs(size=99, random_state=np.random.default_rng(3))) + 20 * start * unit,
+    )
     for seed in range(25):
         values = step(sample, parameters, values, unit, seed)
     check_law(values, law.cdf)
@@ -162,7 +183,9 @@ def mutant(old, new):
 
 
 def check_a_few(kernel):
-    for name, width in itertools.product(("normal", "gamma of shape 0.2", "laplace", "two far modes"), (0.3, 1.0, 3.0)):
+    for name, width in itertools.product(
+        ("normal", "gamma of shape 0.2", "laplace", "two far modes"), (0.3, 1.0, 3.0)
+    ):
         check_stays(kernel, name, width)
 
 
@@ -176,12 +199,30 @@ def test_the_check_for_mutants_passes_the_sampler():
     [
         pytest.param("if point < start:", "if point > start:", id="shrinks to the wrong side"),
         pytest.param(" + math.log1p(-random(rng))", "", id="the height is the density itself"),
-        pytest.param("math.log1p(-random(rng))", "math.log1p(-0.5 * random(rng))", id="the height is never low"),
-        pytest.param("math.log1p(-random(rng))", "-random(rng)", id="the height is not log-uniform"),
-        pytest.param("left = start - width * random(rng)", "left = start - 0.1 * width", id="the interval is not at random"),
-        pytest.param(">= height or not left < right", ">= height - 0.5", id="accepts below the slice"),
-        pytest.param("left = edge(parameters, left, -width, height)", "", id="does not step out to the left"),
-        pytest.param("n_left = min(int(random(rng) * reach), reach - 1)", "n_left = 0", id="never steps out to the left"),
+        pytest.param(
+            "math.log1p(-random(rng))",
+            "math.log1p(-0.5 * random(rng))",
+            id="the height is never low",
+        ),
+        pytest.param(
+            "math.log1p(-random(rng))", "-random(rng)", id="the height is not log-uniform"
+        ),
+        pytest.param(
+            "left = start - width * random(rng)",
+            "left = start - 0.1 * width",
+            id="the interval is not at random",
+        ),
+        pytest.param(
+            ">= height or not left < right", ">= height - 0.5", id="accepts below the slice"
+        ),
+        pytest.param(
+            "left = edge(parameters, left, -width, height)", "", id="does not step out to the left"
+        ),
+        pytest.param(
+            "n_left = min(int(random(rng) * reach), reach - 1)",
+            "n_left = 0",
+            id="never steps out to the left",
+        ),
     ],
 )
 def test_a_mutant_is_caught(old, new):
@@ -223,6 +264,9 @@ def test_compiled_numbers_are_those_of_python():
     for parameters in ([NORMAL, 2.0, 0.1], [LOG_GAMMA, 0.7], [TAIL]):
         compiled, plain = (
             [f(rng, np.array(parameters), 0.3, 0.5) for _ in range(50)]
-            for f, rng in ((sample, np.random.default_rng(7)), (python_of(sample), np.random.default_rng(7)))
+            for f, rng in (
+                (sample, np.random.default_rng(7)),
+                (python_of(sample), np.random.default_rng(7)),
+            )
         )
         assert compiled == plain

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from dualview.numerics.special import log1pmx, log_gamma, stirling_remainder
 from yardsticks import EPSILON, PI, precise, precise_log_gamma, python_of
 
-POSITIVE = np.concatenate([np.logspace(-30, 15, 181), np.linspace(0.01, 25, 200), [9.999999, 10.0, 10.000001, 1.0, 2.0]])
+POSITIVE = np.concatenate(
+    [np.logspace(-30, 15, 181), np.linspace(0.01, 25, 200), [9.999999, 10.0, 10.000001, 1.0, 2.0]]
+)
 ANY = st.floats(1e-300, 1e300)
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=200)
 
@@ -88,12 +90,16 @@ def test_log_gamma_has_its_digits():
 @SETTINGS
 @given(st.floats(1e-3, 1e6))
 def test_log_gamma_follows_the_recurrence_and_the_library(x):
-    assert log_gamma(x + 1.0) - log_gamma(x) == pytest.approx(math.log(x), rel=1e-13, abs=1e-14 * (20.0 + log_gamma(x + 2.0)))
+    assert log_gamma(x + 1.0) - log_gamma(x) == pytest.approx(
+        math.log(x), rel=1e-13, abs=1e-14 * (20.0 + log_gamma(x + 2.0))
+    )
     assert log_gamma(x) == pytest.approx(math.lgamma(x), rel=1e-14, abs=2e-14)
 
 
 @pytest.mark.parametrize("kernel", [log1pmx, log_gamma, stirling_remainder])
 def test_compiled_numbers_are_those_of_python(kernel):
-    lowest = 10.0 if kernel is stirling_remainder else 1e-8  # below 10 it asks two libraries for lnΓ
+    lowest = (
+        10.0 if kernel is stirling_remainder else 1e-8
+    )  # below 10 it asks two libraries for lnΓ
     for x in [*np.geomspace(lowest, 1e8, 200), 10.0, 10.5]:
         assert kernel(x) == python_of(kernel)(float(x))

@@ -1,4 +1,5 @@
-"""Kernels with code of their own: callers share it, find it again on disk, and are compiled before it is."""
+"""Kernels with code of their own: callers share it, find it again on disk, and are compiled before
+it is."""
 
 import functools
 import itertools
@@ -83,7 +84,9 @@ def test_a_kernel_that_other_people_compile_can_call_it():
 
 
 def test_what_it_says_that_it_returns_is_checked():
-    with pytest.raises(TypeError, match="says_whole_number returns float64, and says that it returns int64"):
+    with pytest.raises(
+        TypeError, match="says_whole_number returns float64, and says that it returns int64"
+    ):
         compiling.uncached(lambda x: says_whole_number(x))(1.0)
 
 
@@ -212,7 +215,9 @@ def _rotated(values, n):
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 20])
 def test_variables_that_were_copies_keep_their_values(n):
     assert _fibonacci(n) == _fibonacci.py_func(n)
-    for own, expected in zip(_rotated(np.arange(3.0), n), _rotated.py_func(np.arange(3.0), n), strict=True):
+    for own, expected in zip(
+        _rotated(np.arange(3.0), n), _rotated.py_func(np.arange(3.0), n), strict=True
+    ):
         assert np.array_equal(own, expected)
 
 
@@ -271,7 +276,9 @@ class _Replaced(event.Listener):
 
     def on_start(self, _):
         parts = compiling._parts
-        self.seen.append([getattr(owner, name) is quicker for owner, name, quicker in parts._QUICKER])
+        self.seen.append(
+            [getattr(owner, name) is quicker for owner, name, quicker in parts._QUICKER]
+        )
 
     def on_end(self, _):
         pass
@@ -362,11 +369,12 @@ dv.DualViewMixture(n_warmup=5, n_draws=10, n_chains=1, n_jobs=1, random_state=0)
 faces = [face for face in standalone._FACES.values() if face._kept.overloads]
 print(len(run_steps.overloads), len(faces), max(len(face._kept.overloads) for face in faces))
 print(len(standalone._SOON), sum(set(needed.face._kept.overloads) == {needed.arguments} for needed in standalone._SOON))
-"""
+"""  # noqa: E501
 
 
 def test_a_fit_compiles_every_kernel_for_one_kind_of_arguments():
-    """Those that were foreseen are those that it calls: what is compiled before a fit has data, and by the second process."""
+    """Those that were foreseen are those that it calls: what is compiled before a fit has data, and
+    by the second process."""
     n_steps, n_faces, most, n_soon, n_right = run_here(ONCE)
     assert n_steps == most == 1
     assert n_faces > 8
@@ -418,7 +426,10 @@ def test_it_does_what_it_is_told(second_process, tmp_path):
 
 @pytest.mark.parametrize("where", ["first", "later"])
 def test_one_that_fails_leaves_its_tasks_to_others(second_process, tmp_path, where):
-    fails, works = functools.partial(int, "nothing"), functools.partial(os.mkdir, str(tmp_path / "made"))
+    fails, works = (
+        functools.partial(int, "nothing"),
+        functools.partial(os.mkdir, str(tmp_path / "made")),
+    )
     process = second_process(fails if where == "first" else functools.partial(int, "1"))
     if where == "later":
         process.add(fails, 3.0)
@@ -433,7 +444,9 @@ def test_one_that_fails_leaves_its_tasks_to_others(second_process, tmp_path, whe
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("why", ["one core", "switched off", "frozen", "embedded", "no interpreter"])
+@pytest.mark.parametrize(
+    "why", ["one core", "switched off", "frozen", "embedded", "no interpreter"]
+)
 def test_there_may_be_none(second_process, monkeypatch, why):
     from dualview.numerics import second_process as module
 
@@ -455,8 +468,30 @@ def test_there_may_be_none(second_process, monkeypatch, why):
 @pytest.mark.parametrize(
     ("program", "is_one"),
     [
-        *((name, True) for name in ("python", "python3", "python3.13t", "python3.11-dbg", "Python", "pypy3.11", "pythonw.exe")),
-        *((name, False) for name in ("R", "uwsgi", "blender", "python_server", "httpd", "julia.exe", "ipython-app")),
+        *(
+            (name, True)
+            for name in (
+                "python",
+                "python3",
+                "python3.13t",
+                "python3.11-dbg",
+                "Python",
+                "pypy3.11",
+                "pythonw.exe",
+            )
+        ),
+        *(
+            (name, False)
+            for name in (
+                "R",
+                "uwsgi",
+                "blender",
+                "python_server",
+                "httpd",
+                "julia.exe",
+                "ipython-app",
+            )
+        ),
     ],
 )
 def test_an_interpreter_is_told_by_its_name(monkeypatch, program, is_one):
@@ -470,7 +505,9 @@ def test_the_switch_is_one_or_two(monkeypatch):
     from dualview.numerics import second_process as module
 
     monkeypatch.setenv(module.SWITCH, "many")
-    with pytest.raises(ValueError, match=r"DUALVIEW_COMPILE_PROCESSES must be 1 or 2 .*; got 'many'"):
+    with pytest.raises(
+        ValueError, match=r"DUALVIEW_COMPILE_PROCESSES must be 1 or 2 .*; got 'many'"
+    ):
         module.is_wanted()
 
 
@@ -483,7 +520,9 @@ def test_a_process_that_would_compile_something_else_says_no():
     verb = next(iter(functions))
     for other in (
         standalone.SameCompiler(here.settings | {"OPT": -1}, here.kinds),
-        standalone.SameCompiler(here.settings, here.kinds | {record: functions | {verb: "dualview.model:Model"}}),
+        standalone.SameCompiler(
+            here.settings, here.kinds | {record: functions | {verb: "dualview.model:Model"}}
+        ),
     ):
         with pytest.raises(RuntimeError, match="something else"):
             other()

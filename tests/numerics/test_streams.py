@@ -1,4 +1,5 @@
-"""Random numbers inside compiled code: xoshiro256++ bit by bit, the laws made from it, and Generators passed through."""
+"""Random numbers inside compiled code: xoshiro256++ bit by bit, the laws made from it, and
+Generators passed through."""
 
 import numba
 import numpy as np
@@ -56,7 +57,14 @@ def words_wrap_around():
 def test_words_are_those_published():
     """The first words from the state 1, 2, 3, 4, as other implementations test them."""
     state = np.array([1, 2, 3, 4], dtype=np.uint64)
-    published = [41943041, 58720359, 3588806011781223, 3591011842654386, 9228616714210784205, 9973669472204895162]
+    published = [
+        41943041,
+        58720359,
+        3588806011781223,
+        3591011842654386,
+        9228616714210784205,
+        9973669472204895162,
+    ]
     assert [int(streams.next_word(state)) for _ in published] == published
 
 
@@ -70,14 +78,18 @@ def test_words_and_states_are_those_of_unbounded_integers(seed):
 
 def test_uniform_numbers_are_the_top_bits():
     numbers = many(stream(1), 50, 0, 0.0)
-    np.testing.assert_array_equal(numbers, [(word >> 11) / 2**53 for word in xoshiro(stream(1), 50)[0]])
+    np.testing.assert_array_equal(
+        numbers, [(word >> 11) / 2**53 for word in xoshiro(stream(1), 50)[0]]
+    )
 
 
 def test_the_ends_of_the_uniform_range():
     """The least and the greatest word a number can be made from: 0 and one step below 1."""
     state = np.zeros(4, dtype=np.uint64)
     assert streams.stream_random(state) == 0.0
-    state[0] = WORD - 1  # turned, it is still all ones, and all ones twice are all ones but the last
+    state[0] = (
+        WORD - 1
+    )  # turned, it is still all ones, and all ones twice are all ones but the last
     assert streams.stream_random(state) == 1.0 - 2.0**-53
 
 
@@ -121,9 +133,12 @@ def test_gamma_numbers(shape):
     ],
 )
 def test_streams_seeded_one_after_another_begin_anywhere(generator):
-    """The sampler takes a new stream for every sweep: across streams, first numbers are uniform and independent too."""
+    """The sampler takes a new stream for every sweep: across streams, first numbers are uniform and
+    independent too."""
     rng = np.random.Generator(generator(11))
-    first, second, third = np.array([many(streams.stream_of(rng), 3, 0, 0.0) for _ in range(3000 if COMPILED else 100)]).T
+    first, second, third = np.array(
+        [many(streams.stream_of(rng), 3, 0, 0.0) for _ in range(3000 if COMPILED else 100)]
+    ).T
     for numbers in (first, second, third):
         check_law(numbers, uniform.cdf)
         check_mean((numbers[1:] - 0.5) * (numbers[:-1] - 0.5), 0.0)
@@ -141,17 +156,30 @@ def test_a_stream_is_four_words_and_its_generator_moves_on():
 def test_a_generator_gives_its_own_numbers():
     numbers = [many(np.random.default_rng(8), 20, kind, 1.7) for kind in range(3)]
     rng = [np.random.default_rng(8) for _ in range(3)]
-    np.testing.assert_array_equal(numbers, [rng[0].random(20), rng[1].standard_normal(20), rng[2].standard_gamma(1.7, 20)])
+    np.testing.assert_array_equal(
+        numbers, [rng[0].random(20), rng[1].standard_normal(20), rng[2].standard_gamma(1.7, 20)]
+    )
 
 
 @pytest.mark.parametrize("source", [stream, np.random.default_rng])
 def test_compiled_numbers_are_those_of_python(source):
     for kind in range(3):
         for shape in (0.4, 3.0):
-            compiled, plain = many(source(9), 50, kind, shape), python_of(many)(source(9), 50, kind, shape)
+            compiled, plain = (
+                many(source(9), 50, kind, shape),
+                python_of(many)(source(9), 50, kind, shape),
+            )
             np.testing.assert_allclose(compiled, plain, rtol=1e-14)
     state, other = stream(10), stream(10)
-    assert [streams.next_word(state) for _ in range(20)] == [python_of(streams.next_word)(other) for _ in range(20)]
-    for kernel, *arguments in [(streams.stream_standard_normal,), (streams.stream_standard_gamma, 0.4)]:
-        compiled, plain = ([f(rng, *arguments) for _ in range(50)] for f, rng in ((kernel, state), (python_of(kernel), other)))
+    assert [streams.next_word(state) for _ in range(20)] == [
+        python_of(streams.next_word)(other) for _ in range(20)
+    ]
+    for kernel, *arguments in [
+        (streams.stream_standard_normal,),
+        (streams.stream_standard_gamma, 0.4),
+    ]:
+        compiled, plain = (
+            [f(rng, *arguments) for _ in range(50)]
+            for f, rng in ((kernel, state), (python_of(kernel), other))
+        )
         np.testing.assert_allclose(compiled, plain, rtol=1e-14)

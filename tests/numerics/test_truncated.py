@@ -45,7 +45,10 @@ def test_law(name):
     assert stats.kstest((draws - mean) / sd, law.cdf).pvalue > 1e-4
 
 
-@pytest.mark.parametrize(("low", "high"), [(40.0, 41.0), (1e8, np.inf), (-1e6, -1e6 + 1e-7), (3.0, np.nextafter(3.0, 4.0))])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(40.0, 41.0), (1e8, np.inf), (-1e6, -1e6 + 1e-7), (3.0, np.nextafter(3.0, 4.0))],
+)
 def test_draws_stay_in_intervals_far_out(low, high):
     draws = sample(0.0, 1.0, low, high, n=200)
     assert ((draws >= low) & (draws <= high)).all()

@@ -1,4 +1,5 @@
-"""Outcomes: log densities given locations, the predictive distributions they choose, and a kind from outside the package."""
+"""Outcomes: log densities given locations, the predictive distributions they choose, and a kind
+from outside the package."""
 
 import numpy as np
 import pytest
@@ -9,7 +10,14 @@ import dualview as dv
 from dualview.behaviors.records import Forecast
 from dualview.comparison import log_likelihoods
 from dualview.errors import InputError
-from dualview.outcomes import BinaryOutcome, ChoiceMixture, Mixture, NormalMixture, NormalOutcome, Outcome
+from dualview.outcomes import (
+    BinaryOutcome,
+    ChoiceMixture,
+    Mixture,
+    NormalMixture,
+    NormalOutcome,
+    Outcome,
+)
 from dualview.posterior.new_outcomes import outcomes
 
 S, N = 6, 4
@@ -47,7 +55,9 @@ def test_binary_density_and_prediction() -> None:
     probability = 1.0 / (1.0 + np.exp(-LOCATIONS))
     expected = stats.bernoulli.logpmf(y, probability)
     np.testing.assert_allclose(BinaryOutcome().log_density(y, LOCATIONS, ALL), expected)
-    np.testing.assert_allclose(BinaryOutcome().log_density(np.zeros(1), np.full((1, 1), 800.0), slice(0, 1)), -800.0)
+    np.testing.assert_allclose(
+        BinaryOutcome().log_density(np.zeros(1), np.full((1, 1), 800.0), slice(0, 1)), -800.0
+    )
     predicted = outcomes(forecast(BinaryOutcome()), S)
     assert isinstance(predicted, ChoiceMixture)
     np.testing.assert_allclose(predicted.mean, probability.mean(axis=0))
@@ -55,7 +65,10 @@ def test_binary_density_and_prediction() -> None:
 
 
 def test_a_forecast_takes_an_outcome() -> None:
-    with pytest.raises(InputError, match=r"must be a dualview.outcomes.Outcome, such as NormalOutcome\(sds\).*got ndarray"):
+    with pytest.raises(
+        InputError,
+        match=r"must be a dualview.outcomes.Outcome, such as NormalOutcome\(sds\).*got ndarray",
+    ):
         forecast(np.ones(S))  # type: ignore[arg-type]
 
 
@@ -128,7 +141,8 @@ def test_a_kind_from_outside_is_predicted_and_compared() -> None:
 
 
 def test_means_that_rest_on_few_components_are_told() -> None:
-    """One of a thousand draws has a location so far out that the average is its own; a normal sample has no such draw."""
+    """One of a thousand draws has a location so far out that the average is its own; a normal
+    sample has no such draw."""
     rng = np.random.default_rng(0)
     locations = rng.standard_normal((1000, 2))
     locations[17, 1] = 1e12

@@ -1,4 +1,5 @@
-"""The normal distribution between two bounds, against numbers of many digits and by its own definition."""
+"""The normal distribution between two bounds, against numbers of many digits and by its own
+definition."""
 
 import numpy as np
 import pytest
@@ -6,7 +7,15 @@ from scipy.special import ndtr
 
 from dualview.outcomes.truncated_normal import log_mass, quantiles
 
-BOUNDS = [(-1.0, 0.5), (-np.inf, -40.0), (40.0, np.inf), (30.0, 30.001), (-8.0, 9.0), (2.0, 2.0 + 1e-9), (-50.0, -49.0)]
+BOUNDS = [
+    (-1.0, 0.5),
+    (-np.inf, -40.0),
+    (40.0, np.inf),
+    (30.0, 30.001),
+    (-8.0, 9.0),
+    (2.0, 2.0 + 1e-9),
+    (-50.0, -49.0),
+]
 
 
 def by_nodes(low: float, high: float) -> float:
@@ -24,7 +33,9 @@ def by_nodes(low: float, high: float) -> float:
 def test_mass_far_out_and_between_close_bounds(low: float, high: float) -> None:
     width = 1e-9 if high - low < 1e-6 else high - low
     found = log_mass(np.array([low]), np.array([high]), np.array([width]))[0]
-    expected = by_nodes(low, high) if width != 1e-9 else -2.0 - 0.5 * np.log(2.0 * np.pi) + np.log(1e-9)
+    expected = (
+        by_nodes(low, high) if width != 1e-9 else -2.0 - 0.5 * np.log(2.0 * np.pi) + np.log(1e-9)
+    )
     assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -50,6 +61,12 @@ def test_quantiles_lie_between_the_bounds_in_order(low: float, high: float) -> N
 
 
 def test_quantiles_are_the_inverse_of_the_distribution_function() -> None:
-    low, high, levels = np.array([-2.0, 0.3, 3.0]), np.array([0.7, np.inf, 5.0]), np.array([0.1, 0.6, 0.8])
+    low, high, levels = (
+        np.array([-2.0, 0.3, 3.0]),
+        np.array([0.7, np.inf, 5.0]),
+        np.array([0.1, 0.6, 0.8]),
+    )
     found = quantiles(levels, low, high, high - low)
-    np.testing.assert_allclose((ndtr(found) - ndtr(low)) / (ndtr(high) - ndtr(low)), levels, rtol=1e-9)
+    np.testing.assert_allclose(
+        (ndtr(found) - ndtr(low)) / (ndtr(high) - ndtr(low)), levels, rtol=1e-9
+    )

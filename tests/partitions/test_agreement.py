@@ -1,4 +1,5 @@
-"""The prior of agreement: words for it, its density, its draws, and labels drawn given who agrees."""
+"""The prior of agreement: words for it, its density, its draws, and labels drawn given who
+agrees."""
 
 import math
 
@@ -43,7 +44,9 @@ def test_words_and_numbers(given: object, meant: object) -> None:
     assert agreement_prior(agreement_text(given)) == meant
 
 
-@pytest.mark.parametrize("given", ["some", -0.1, 1.5, True, math.nan, "beta(1)", "beta(0, 1)", (1, 2)])
+@pytest.mark.parametrize(
+    "given", ["some", -0.1, 1.5, True, math.nan, "beta(1)", "beta(0, 1)", (1, 2)]
+)
 def test_anything_else_is_refused(given: object) -> None:
     with pytest.raises(InputError, match=r"agreement must be None|Beta: a must be"):
         agreement_prior(given)
@@ -63,11 +66,15 @@ def test_ratio_of_the_share() -> None:
     z = np.zeros(5, dtype=np.int64)
     prior, after = dv.Beta(1.5, 2.0), stats.beta(1.5 + 3, 2.0 + 2)
     joint = [
-        Agreement(z, z[None], agrees[None], np.array([share])).log_density() + prior.log_density(share) for share in (0.2, 0.7)
+        Agreement(z, z[None], agrees[None], np.array([share])).log_density()
+        + prior.log_density(share)
+        for share in (0.2, 0.7)
     ]
     assert joint[1] - joint[0] == pytest.approx(after.logpdf(0.7) - after.logpdf(0.2))
     rng = np.random.default_rng(0)
-    draws = np.array([draw_share(stream_of(rng), agrees.astype(np.int64), 1.5, 2.0) for _ in range(4000)])
+    draws = np.array(
+        [draw_share(stream_of(rng), agrees.astype(np.int64), 1.5, 2.0) for _ in range(4000)]
+    )
     assert stats.kstest(draws, after.cdf).pvalue > 1e-4
 
 
@@ -96,6 +103,8 @@ def test_labels_from_the_prior(partition: PartitionPrior) -> None:
 
 def test_customers() -> None:
     z, acts = np.array([0, 1, 1]), np.array([0, 2, 1])
-    counts = count_customers(z, Agreement(acts, z[None], np.array([[True, False, False]]), np.array([0.5])), 4)
+    counts = count_customers(
+        z, Agreement(acts, z[None], np.array([[True, False, False]]), np.array([0.5])), 4
+    )
     np.testing.assert_array_equal(counts, [1, 3, 1, 0])
     np.testing.assert_array_equal(count_customers(z, None, 3), [1, 2, 0])

@@ -1,4 +1,5 @@
-"""Priors of α as a user gives them: words, numbers and classes, what fits make of them, and a warning of very many clusters."""
+"""Priors of α as a user gives them: words, numbers and classes, what fits make of them, and a
+warning of very many clusters."""
 
 import math
 import re
@@ -11,7 +12,15 @@ import pytest
 import dualview as dv
 from dualview import cli
 from dualview.errors import DataWarning, InputError
-from dualview.partitions.alpha import DEFAULT, PAPER, Gamma, InverseGamma, Known, concentration, concentration_from_text
+from dualview.partitions.alpha import (
+    DEFAULT,
+    PAPER,
+    Gamma,
+    InverseGamma,
+    Known,
+    concentration,
+    concentration_from_text,
+)
 from dualview.runs import run as runs
 
 SHORT = {"n_warmup": 10, "n_draws": 20, "n_chains": 1}
@@ -21,16 +30,25 @@ pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarn
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [(None, DEFAULT), ("paper", PAPER), (1.5, Known(1.5)), (np.int64(2), Known(2.0)), (Gamma(1, 2), Gamma(1.0, 2.0))],
+    [
+        (None, DEFAULT),
+        ("paper", PAPER),
+        (1.5, Known(1.5)),
+        (np.int64(2), Known(2.0)),
+        (Gamma(1, 2), Gamma(1.0, 2.0)),
+    ],
 )
 def test_what_alpha_may_be(given, expected):
     assert concentration(given) == expected
 
 
-@pytest.mark.parametrize("given", [0, -1.0, math.nan, math.inf, True, "papers", "1.5", [1.0], dv.Gamma])
+@pytest.mark.parametrize(
+    "given", [0, -1.0, math.nan, math.inf, True, "papers", "1.5", [1.0], dv.Gamma]
+)
 def test_what_alpha_may_not_be(given):
     wanted = (
-        'alpha must be None, "paper", a positive number, or a prior: Gamma(shape, rate) or InverseGamma(shape, scale); got '
+        'alpha must be None, "paper", a positive number, or a prior: Gamma(shape, rate) or '
+        "InverseGamma(shape, scale); got "
     )
     with pytest.raises(InputError, match=re.escape(wanted)):
         dv.DualViewMixture(alpha=given, **SHORT).fit(X)
@@ -46,11 +64,15 @@ def test_priors_that_leave_the_range_of_numbers_are_refused(kind, parameters):
 @pytest.mark.parametrize("kind", [Gamma, InverseGamma])
 def test_parameters_of_priors_are_positive_numbers(kind):
     for wrong in (0.0, -2.0, math.nan, "1", None):
-        with pytest.raises(InputError, match=rf"{kind.__name__}: shape must be a positive number; got "):
+        with pytest.raises(
+            InputError, match=rf"{kind.__name__}: shape must be a positive number; got "
+        ):
             kind(wrong, 1.0)
 
 
-@pytest.mark.parametrize("prior", [DEFAULT, PAPER, Gamma(0.1, 1 / 3), InverseGamma(2, 1e-9), Known(0.1 + 0.2)])
+@pytest.mark.parametrize(
+    "prior", [DEFAULT, PAPER, Gamma(0.1, 1 / 3), InverseGamma(2, 1e-9), Known(0.1 + 0.2)]
+)
 def test_the_text_of_a_prior_reads_as_that_prior(prior):
     assert concentration_from_text(str(prior)) == prior
 
@@ -83,7 +105,10 @@ def test_the_default_is_a_gamma_prior_and_others_draw_other_numbers():
 
 
 def test_larger_alphas_have_more_clusters():
-    few, many = (dv.DualViewMixture(alpha=alpha, **SHORT).fit(X).posterior_["n_clusters"].mean() for alpha in (1e-6, 1e6))
+    few, many = (
+        dv.DualViewMixture(alpha=alpha, **SHORT).fit(X).posterior_["n_clusters"].mean()
+        for alpha in (1e-6, 1e6)
+    )
     assert few < 2.0
     assert many > 12.0
 
@@ -119,14 +144,17 @@ def test_few_clusters_and_those_that_were_asked_for_are_not(options, recwarn):
 
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
 def test_the_default_finds_one_cluster_where_there_is_one():
-    """Under the paper's prior everybody alone is as likely as everybody together, and the estimate has very many clusters."""
+    """Under the paper's prior everybody alone is as likely as everybody together, and the estimate
+    has very many clusters."""
     x = np.random.default_rng([0, 2]).standard_normal((50, 2))
     settings = {"n_warmup": 300, "n_draws": 600, "n_chains": 2}
     assert dv.DualViewMixture(**settings).fit(x).n_clusters_ == 1
     assert dv.DualViewMixture(alpha="paper", **settings).fit(x).n_clusters_ > 25
 
 
-def test_the_command_line_takes_a_prior_and_resuming_keeps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_takes_a_prior_and_resuming_keeps_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     users = tmp_path / "users.csv"
     pd.DataFrame(X, columns=["a", "b"]).rename_axis("user").reset_index().to_csv(users, index=False)
     out, options = tmp_path / "run", ["--warmup", "5", "--draws", "10", "--chains", "1", "--quiet"]

@@ -1,4 +1,5 @@
-"""The concentration's density (C9) to the last digits, steps that keep it, and the table counts behind (C10)."""
+"""The concentration's density (C9) to the last digits, steps that keep it, and the table counts
+behind (C10)."""
 
 import math
 from decimal import Decimal
@@ -63,9 +64,14 @@ def test_the_prior_of_alpha_is_that_of_scipy(prior):
 def test_the_conditional_of_log_alpha_is_the_joint_up_to_a_constant(prior, counts):
     """The ratio test of (C9): the joint is p(partition | α) p(α), and ln α has the Jacobian α."""
     ours, twin = PRIORS[prior]
-    parameters, z = (float(len(counts)), float(sum(counts)), ours.record), np.repeat(np.arange(len(counts)), counts)
+    parameters, z = (
+        (float(len(counts)), float(sum(counts)), ours.record),
+        np.repeat(np.arange(len(counts)), counts),
+    )
     grid = np.log([1e-3, 0.05, 0.4, 1.0, 3.0, 30.0, 1e3])
-    joint = [log_partition(z, math.exp(y), ("dp", None)) + twin.logpdf(math.exp(y)) + y for y in grid]
+    joint = [
+        log_partition(z, math.exp(y), ("dp", None)) + twin.logpdf(math.exp(y)) + y for y in grid
+    ]
     ratios = np.array([log_alpha_density(y, parameters) for y in grid]) - joint
     assert np.ptp(ratios) < 1e-9 * (1.0 + np.abs(joint).max())
 
@@ -105,7 +111,11 @@ def test_density_has_all_digits_at_any_size(n_clusters, n_users, alpha, prior):
     y, record = math.log(alpha), prior.record
     value = log_alpha_density(y, (float(n_clusters), float(n_users), record))
     exact = exact_density(y, n_clusters, n_users, record.power, record.rate, record.inverse_rate)
-    size = (n_users + abs(record.power)) * (abs(y) + 1.0) + record.inverse_rate / alpha + record.rate * alpha * (1.0 + abs(y))
+    size = (
+        (n_users + abs(record.power)) * (abs(y) + 1.0)
+        + record.inverse_rate / alpha
+        + record.rate * alpha * (1.0 + abs(y))
+    )
     assert abs(value - exact) <= 8 * EPSILON * size
 
 
@@ -122,12 +132,29 @@ def test_density_is_finite_up_to_there(y):
 def alpha_distribution(n_clusters, n_users, prior="paper"):
     """Distribution function of ln α, (C9)."""
     z = np.minimum(np.arange(n_users), n_clusters - 1)
-    return distribution_function(lambda grid: log_conditional_alpha(grid, z, ("dp", None), PRIORS[prior][1]), *RANGE)
+    return distribution_function(
+        lambda grid: log_conditional_alpha(grid, z, ("dp", None), PRIORS[prior][1]), *RANGE
+    )
 
 
-ALPHA_CASES = [(1, 1), (1, 2), (1, 300), (3, 3), (3, 50), (30, 30), (30, 31), (30, 1000), (300, 300), (300, 1000)]
-OTHER_CASES = [(prior, *case) for prior in PRIORS if prior != "paper" for case in [(1, 300), (3, 50), (30, 31)]]
-PRIOR_CASES = pytest.mark.parametrize(("prior", "n_clusters", "n_users"), [("paper", *c) for c in ALPHA_CASES] + OTHER_CASES)
+ALPHA_CASES = [
+    (1, 1),
+    (1, 2),
+    (1, 300),
+    (3, 3),
+    (3, 50),
+    (30, 30),
+    (30, 31),
+    (30, 1000),
+    (300, 300),
+    (300, 1000),
+]
+OTHER_CASES = [
+    (prior, *case) for prior in PRIORS if prior != "paper" for case in [(1, 300), (3, 50), (30, 31)]
+]
+PRIOR_CASES = pytest.mark.parametrize(
+    ("prior", "n_clusters", "n_users"), [("paper", *c) for c in ALPHA_CASES] + OTHER_CASES
+)
 
 
 @PRIOR_CASES
@@ -135,31 +162,41 @@ def test_steps_of_alpha_from_its_law_stay_in_it(prior, n_clusters, n_users):
     """(C9)"""
     rng, cdf = np.random.default_rng(11), alpha_distribution(n_clusters, n_users, prior)
     starts = np.exp(quantiles(rng, cdf, *RANGE, N_DRAWS))
-    draws = [draw_alpha(rng, n_clusters, n_users, start, PRIORS[prior][0].record) for start in starts]
+    draws = [
+        draw_alpha(rng, n_clusters, n_users, start, PRIORS[prior][0].record) for start in starts
+    ]
     assert np.mean(draws == starts) == 0.0
     check_law(np.log(draws), cdf)
 
 
 def some_slow():
-    """A few users and many of the paper's prior, and one case of each of the others; the rest with the slow tests."""
+    """A few users and many of the paper's prior, and one case of each of the others; the rest with
+    the slow tests."""
     quick = {("paper", 1, 1), ("paper", 30, 1000), *((prior, 3, 50) for prior in PRIORS)}
     cases = [("paper", *c) for c in ALPHA_CASES] + OTHER_CASES
-    return [case if case in quick else pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+    return [
+        case if case in quick else pytest.param(*case, marks=pytest.mark.slow) for case in cases
+    ]
 
 
 @pytest.mark.parametrize(("prior", "n_clusters", "n_users"), some_slow())
 def test_alpha_comes_to_its_law_from_any_start(prior, n_clusters, n_users):
     """(C9)"""
     rng, cdf = np.random.default_rng(12), alpha_distribution(n_clusters, n_users, prior)
-    far = [1e-200, 1e200] if COMPILED else []  # plain Python raises errors where compiled code goes on with infinities
+    far = (
+        [1e-200, 1e200] if COMPILED else []
+    )  # plain Python raises errors where compiled code goes on with infinities
     alphas = [start for start in (1e-9, 0.7, 1e9, *far) for _ in range(N_DRAWS // 25)]
     for _ in range(25):
-        alphas = [draw_alpha(rng, n_clusters, n_users, alpha, PRIORS[prior][0].record) for alpha in alphas]
+        alphas = [
+            draw_alpha(rng, n_clusters, n_users, alpha, PRIORS[prior][0].record) for alpha in alphas
+        ]
     check_law(np.log(alphas), cdf)
 
 
 def stirling_numbers(n):
-    """Unsigned Stirling numbers of the first kind: permutations of n things by their number of cycles."""
+    """Unsigned Stirling numbers of the first kind: permutations of n things by their number of
+    cycles."""
     numbers = [1]
     for m in range(n):
         numbers = [m * a + b for a, b in zip([*numbers, 0], [0, *numbers], strict=True)]
@@ -170,9 +207,9 @@ def table_law(counts, concentration):
     """Probabilities of each total number of tables."""
     law = np.ones(1)
     for n in counts:
-        log_weights = np.log(np.maximum(np.array(stirling_numbers(n), dtype=float), 1e-300)) + np.arange(n + 1) * np.log(
-            concentration
-        )
+        log_weights = np.log(
+            np.maximum(np.array(stirling_numbers(n), dtype=float), 1e-300)
+        ) + np.arange(n + 1) * np.log(concentration)
         one = np.exp(log_weights + gammaln(concentration) - gammaln(concentration + n))
         law = np.convolve(law, one)
     return law
@@ -193,7 +230,9 @@ def test_table_counts_follow_stirling_numbers(counts, concentration):
 @pytest.mark.parametrize("alpha", [1e-5, 0.3, 4.0, 500.0])
 def test_densities_of_partitions_are_the_naive_ones(counts, alpha):
     z = np.repeat(np.arange(len(counts)), counts)
-    assert log_process(np.array(counts), alpha) == pytest.approx(log_partition(z, alpha, ("dp", None)), rel=1e-12, abs=1e-12)
+    assert log_process(np.array(counts), alpha) == pytest.approx(
+        log_partition(z, alpha, ("dp", None)), rel=1e-12, abs=1e-12
+    )
     for n_empty in (0, 2):
         everyone = np.append(counts, np.zeros(n_empty, dtype=int))
         expected = log_partition(z, alpha, ("finite", len(everyone)))
@@ -202,7 +241,8 @@ def test_densities_of_partitions_are_the_naive_ones(counts, alpha):
 
 @precise
 def exact_partition(alpha, n_components, *counts):
-    """ln p(z | α) with ratios of gamma functions as products; of the Dirichlet process for n_components = 0."""
+    """ln p(z | α) with ratios of gamma functions as products; of the Dirichlet process for
+    n_components = 0."""
     total = -sum((alpha + i).ln() for i in range(int(sum(counts))))
     for n in counts:
         if n_components:
@@ -219,7 +259,10 @@ def test_densities_of_partitions_have_their_digits_at_any_size(counts, alpha):
     size = sum(counts) * (abs(math.log(alpha)) + 10.0)
     if alpha < 1e4 * len(counts):  # plain differences of lnΓ
         size += (alpha + sum(counts)) * math.log(alpha + sum(counts) + 10.0)
-    for value, n_components in [(log_process(np.array(counts), alpha), 0), (log_finite(np.array(counts), alpha), len(counts))]:
+    for value, n_components in [
+        (log_process(np.array(counts), alpha), 0),
+        (log_finite(np.array(counts), alpha), len(counts)),
+    ]:
         assert abs(value - exact_partition(alpha, n_components, *counts)) <= 8 * EPSILON * size
 
 
@@ -230,10 +273,16 @@ def test_compiled_numbers_are_those_of_python():
         assert compiled == python_of(draw_table_counts)(np.random.default_rng(seed), *tables[1:])
         for prior, _ in PRIORS.values():
             draw = (3, 34, 2.0, prior.record)
-            compiled, plain = (f(np.random.default_rng(seed), *draw) for f in (draw_alpha, python_of(draw_alpha)))
+            compiled, plain = (
+                f(np.random.default_rng(seed), *draw) for f in (draw_alpha, python_of(draw_alpha))
+            )
             assert compiled == plain
     for y in np.linspace(2.4, 600.0, 50):  # above α = 10 no library is asked for lnΓ
         parameters = (3.0, 34.0, Gamma(2.0, 4.0).record)
-        assert log_alpha_density(y, parameters) == python_of(log_alpha_density)(float(y), parameters)
+        assert log_alpha_density(y, parameters) == python_of(log_alpha_density)(
+            float(y), parameters
+        )
         alpha = math.exp(y)
-        assert log_alpha_prior(alpha, PAPER.record) == python_of(log_alpha_prior)(alpha, PAPER.record)
+        assert log_alpha_prior(alpha, PAPER.record) == python_of(log_alpha_prior)(
+            alpha, PAPER.record
+        )

@@ -15,14 +15,22 @@ COUNTS = [[1, 0], [5, 5, 5], [5, 0], [8, 1, 1], [60, 0, 0, 0], [40, 30, 1], [1, 
 
 
 PRIORS = {"paper": (PAPER, PAPER_ALPHA), "gamma": (Gamma(2.0, 0.5), gamma(2.0, scale=2.0))}
-CASES = [("finite", counts, "paper") for counts in COUNTS] + [("dp", counts, "paper") for counts in ([1], [4, 3], [30, 1, 1])]
-CASES += [("finite", [8, 1, 1], "gamma"), ("finite", [60, 0, 0, 0], "gamma"), ("dp", [30, 1, 1], "gamma")]
+CASES = [("finite", counts, "paper") for counts in COUNTS] + [
+    ("dp", counts, "paper") for counts in ([1], [4, 3], [30, 1, 1])
+]
+CASES += [
+    ("finite", [8, 1, 1], "gamma"),
+    ("finite", [60, 0, 0, 0], "gamma"),
+    ("dp", [30, 1, 1], "gamma"),
+]
 
 
 def exact(kind, counts, prior):
     """Distribution function of ln α given the counts, (C9) or (C10)."""
     z, density = np.repeat(np.arange(len(counts)), counts), PRIORS[prior][1]
-    return distribution_function(lambda y: log_conditional_alpha(y, z, (kind, len(counts)), density), *RANGE)
+    return distribution_function(
+        lambda y: log_conditional_alpha(y, z, (kind, len(counts)), density), *RANGE
+    )
 
 
 def chains(rng, kind, counts, prior, starts, length):
@@ -46,4 +54,7 @@ def test_steps_from_the_exact_law_stay_in_it(kind, counts, prior):
 @pytest.mark.parametrize(("kind", "counts", "prior"), CASES)
 def test_chains_from_distant_points_come_to_the_exact_law(kind, counts, prior):
     rng = np.random.default_rng(2)
-    check_law(chains(rng, kind, counts, prior, [0.01, 30.0] * (N_DRAWS // 20), 40), exact(kind, counts, prior))
+    check_law(
+        chains(rng, kind, counts, prior, [0.01, 30.0] * (N_DRAWS // 20), 40),
+        exact(kind, counts, prior),
+    )

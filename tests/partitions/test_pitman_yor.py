@@ -1,4 +1,5 @@
-"""The Pitman–Yor prior: against enumeration, its weights, its concentration, the joint test, and a fit."""
+"""The Pitman–Yor prior: against enumeration, its weights, its concentration, the joint test, and a
+fit."""
 
 import itertools
 import math
@@ -39,7 +40,9 @@ def test_probabilities_add_up_to_one(discount):
 
 def test_without_a_discount_it_is_the_dirichlet_process():
     counts = np.array([3, 1, 1])
-    assert prior(0.0).log_density(counts, 1.3) == pytest.approx(ChineseRestaurant(Known(1.3)).log_density(counts, 1.3))
+    assert prior(0.0).log_density(counts, 1.3) == pytest.approx(
+        ChineseRestaurant(Known(1.3)).log_density(counts, 1.3)
+    )
 
 
 def test_weights_are_ratios_of_probabilities():
@@ -56,8 +59,12 @@ def test_weights_are_ratios_of_probabilities():
 
 def test_a_split_changes_the_density_by_what_the_verbs_say():
     record = prior().record(1.3)
-    change = prior().log_density(np.array([2, 3, 4]), 1.3) - prior().log_density(np.array([5, 4]), 1.3)
-    parts = verbs.log_cluster(2, record) + verbs.log_cluster(3, record) - verbs.log_cluster(5, record)
+    change = prior().log_density(np.array([2, 3, 4]), 1.3) - prior().log_density(
+        np.array([5, 4]), 1.3
+    )
+    parts = (
+        verbs.log_cluster(2, record) + verbs.log_cluster(3, record) - verbs.log_cluster(5, record)
+    )
     assert change == pytest.approx(parts + verbs.log_another(2, record))
 
 
@@ -65,7 +72,9 @@ def test_draws_have_the_probabilities_of_the_density():
     rng, n_draws = np.random.default_rng(0), 20_000
     together = np.mean([len(np.unique(prior().draw(rng, 3, 1.3))) == 1 for _ in range(n_draws)])
     expected = math.exp(prior().log_density(np.array([3]), 1.3))
-    assert together == pytest.approx(expected, abs=4.5 * math.sqrt(expected * (1 - expected) / n_draws))
+    assert together == pytest.approx(
+        expected, abs=4.5 * math.sqrt(expected * (1 - expected) / n_draws)
+    )
 
 
 def test_concentration_by_ratio():
@@ -79,7 +88,11 @@ def test_concentration_by_ratio():
 
 
 def test_concentration_comes_to_its_distribution():
-    own, counts, rng = PitmanYor(0.4, Gamma(2.0, 0.5)), np.array([4, 2, 1]), stream_of(np.random.default_rng(1))
+    own, counts, rng = (
+        PitmanYor(0.4, Gamma(2.0, 0.5)),
+        np.array([4, 2, 1]),
+        stream_of(np.random.default_rng(1)),
+    )
     record, drawn = own.record(1.0), []
     for _ in range(40_000):
         record = verbs.redraw(rng, counts, record)
@@ -107,13 +120,19 @@ def test_a_step_without_the_discount_of_new_clusters_is_rejected():
     def step(rng, own, state):
         from checks import gibbs_step
 
-        return gibbs_step(rng, Model(ChineseRestaurant(Gamma(2.0, 2.0)), own.features, n_users=6), state)
+        return gibbs_step(
+            rng, Model(ChineseRestaurant(Gamma(2.0, 2.0)), own.features, n_users=6), state
+        )
 
     assert worst(joint_test(model(), seed=2, step=step))[1] > REJECT
 
 
 def test_a_concentration_that_forgets_the_clusters_is_rejected():
-    own, counts, rng = PitmanYor(0.4, Gamma(2.0, 0.5)), np.array([4, 2, 1]), stream_of(np.random.default_rng(1))
+    own, counts, rng = (
+        PitmanYor(0.4, Gamma(2.0, 0.5)),
+        np.array([4, 2, 1]),
+        stream_of(np.random.default_rng(1)),
+    )
     wrong = mutate(pitman_yor.log_alpha_density, "discount * k", "0.0 * k")
     sample, y, drawn = slice_sampling.sampler(wrong), 0.0, []
     for _ in range(20_000):
@@ -131,7 +150,9 @@ def test_a_fit_keeps_and_predicts_with_its_process(tmp_path):
     forum = dv.datasets.agreement(15, 20, seed=1)
     behavior = dv.SharedOutcome(forum.participation, forum.outcome)
     options = {"n_warmup": 20, "n_draws": 20, "n_chains": 1}
-    fitted = dv.DualViewMixture(partition=dv.PitmanYor(discount=0.3), **options).fit(forum.features, behavior)
+    fitted = dv.DualViewMixture(partition=dv.PitmanYor(discount=0.3), **options).fit(
+        forum.features, behavior
+    )
     assert fitted.posterior_.partition_process == "pitman-yor(0.3)"
     fitted.posterior_.save(tmp_path / "run.nc")
     read = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
@@ -151,4 +172,6 @@ def test_words_and_errors():
     with pytest.raises(InputError, match="from 0 to less than 1"):
         PitmanYor(1.0)
     with pytest.raises(InputError, match="inferred number of clusters"):
-        dv.DualViewMixture(n_clusters=3, partition=PitmanYor(0.1)).fit(np.random.default_rng(0).normal(size=(9, 2)))
+        dv.DualViewMixture(n_clusters=3, partition=PitmanYor(0.1)).fit(
+            np.random.default_rng(0).normal(size=(9, 2))
+        )

@@ -32,14 +32,21 @@ EVERY_PRIOR = {
 
 @pytest.mark.parametrize("name", list(EVERY_PRIOR))
 def test_weights(name):
-    """What a component weighs beyond its users, and a new cluster: of one α, of several, and as compiled code has it."""
+    """What a component weighs beyond its users, and a new cluster: of one α, of several, and as
+    compiled code has it."""
     prior, expected = EVERY_PRIOR[name]
     alphas = np.array([0.6, 1.0, 40.0])
     found = prior.offset(alphas), prior.new_weight(alphas, np.array([1, 5, 2]))
     for alpha, offset, new in zip(alphas, *found, strict=True):
         record = prior.record(alpha)
-        assert (offset, new) == (prior.offset(alpha), prior.new_weight(alpha, 2)) == pytest.approx(expected(alpha))
-        assert [verbs.weight(n, record) for n in (5, 1, 0)] == pytest.approx([5 + offset, 1 + offset, offset])
+        assert (
+            (offset, new)
+            == (prior.offset(alpha), prior.new_weight(alpha, 2))
+            == pytest.approx(expected(alpha))
+        )
+        assert [verbs.weight(n, record) for n in (5, 1, 0)] == pytest.approx(
+            [5 + offset, 1 + offset, offset]
+        )
         assert verbs.opens(record) == (new > 0)
         assert not verbs.opens(record) or verbs.new_weight(3, record) == new
         assert verbs.concentration(record) == alpha
@@ -55,7 +62,8 @@ def test_a_record_redrawn_is_that_of_its_new_concentration(name):
 
 @pytest.mark.parametrize(("counts", "n"), [([4, 1, 2], 3), ([1], 1), ([2, 2], 6)])
 def test_a_clusters_part_of_the_density(counts, n):
-    """What a cluster more, of n users, adds to ln p(partition | α) but for the users' denominator."""
+    """What a cluster more, of n users, adds to ln p(partition | α) but for the users'
+    denominator."""
     alpha, counts = 0.7, np.array(counts)
     record = ChineseRestaurant(Known(alpha)).record(alpha)
     added = verbs.log_cluster(n, record) + verbs.log_another(len(counts), record)
@@ -66,8 +74,12 @@ def test_a_clusters_part_of_the_density(counts, n):
 
 
 def test_components_and_concentration():
-    assert [prior.n_components for prior in (ChineseRestaurant(), FiniteDirichlet(3), OneCluster())] == [None, 3, 1]
-    assert [prior.has_alpha for prior in (ChineseRestaurant(), FiniteDirichlet(3), OneCluster())] == [True, True, False]
+    assert [
+        prior.n_components for prior in (ChineseRestaurant(), FiniteDirichlet(3), OneCluster())
+    ] == [None, 3, 1]
+    assert [
+        prior.has_alpha for prior in (ChineseRestaurant(), FiniteDirichlet(3), OneCluster())
+    ] == [True, True, False]
 
 
 ALPHAS = {
@@ -107,16 +119,22 @@ def test_density_keeps_its_digits_at_any_concentration(alpha):
     counts = np.array([7, 0, 3, 1])
     prior = invgamma.logpdf(alpha, 0.5, scale=0.5)
     expected = exact_finite_density(alpha, *counts.tolist())
-    assert FiniteDirichlet(4).log_density(counts, alpha) - prior == pytest.approx(expected, rel=1e-9, abs=1e-8)
+    assert FiniteDirichlet(4).log_density(counts, alpha) - prior == pytest.approx(
+        expected, rel=1e-9, abs=1e-8
+    )
     alone = np.ones(5, dtype=np.int64)
     expected = -sum(math.log1p(i / alpha) for i in range(5))
-    assert ChineseRestaurant().log_density(alone, alpha) - prior == pytest.approx(expected, rel=1e-9, abs=1e-8)
+    assert ChineseRestaurant().log_density(alone, alpha) - prior == pytest.approx(
+        expected, rel=1e-9, abs=1e-8
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.3, 2.0])
 def test_the_chinese_restaurant_draws_partitions_by_their_density(alpha):
     rng = np.random.default_rng(2)
-    draws = Counter(tuple(ChineseRestaurant().draw(rng, N_USERS, alpha).tolist()) for _ in range(6000))
+    draws = Counter(
+        tuple(ChineseRestaurant().draw(rng, N_USERS, alpha).tolist()) for _ in range(6000)
+    )
     cases = list(naive.partitions(N_USERS))
     probabilities = np.exp([naive.log_partition(np.array(z), alpha, ("dp", None)) for z in cases])
     assert probabilities.sum() == pytest.approx(1.0)
@@ -144,7 +162,9 @@ def test_many_clusters_are_the_chinese_restaurant():
 
 
 @pytest.mark.parametrize("alpha_prior", list(ALPHAS))
-@pytest.mark.parametrize("prior", [ChineseRestaurant, lambda concentration: FiniteDirichlet(4, concentration)])
+@pytest.mark.parametrize(
+    "prior", [ChineseRestaurant, lambda concentration: FiniteDirichlet(4, concentration)]
+)
 def test_the_concentrations_prior(prior, alpha_prior):
     rng = np.random.default_rng(5)
     concentration, density = ALPHAS[alpha_prior]
@@ -156,12 +176,15 @@ def test_a_concentration_that_is_known(prior):
     rng, counts = np.random.default_rng(5), np.array([3, 2, 1, 1])
     redrawn = verbs.redraw(rng, counts, prior.record(2.5))
     assert prior.start_alpha == prior.draw_alpha(rng) == verbs.concentration(redrawn) == 2.5
-    expected = naive.log_partition(np.repeat(np.arange(4), counts), 2.5, ("finite", 4) if prior.n_components else ("dp", None))
+    expected = naive.log_partition(
+        np.repeat(np.arange(4), counts), 2.5, ("finite", 4) if prior.n_components else ("dp", None)
+    )
     assert prior.log_density(counts, 2.5) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("prior", "alpha"), [(ChineseRestaurant(), 1e25), (FiniteDirichlet(5), 1e25), (FiniteDirichlet(5), 1e-30)]
+    ("prior", "alpha"),
+    [(ChineseRestaurant(), 1e25), (FiniteDirichlet(5), 1e25), (FiniteDirichlet(5), 1e-30)],
 )
 def test_draws_at_extreme_concentrations(prior, alpha):
     z = prior.draw(np.random.default_rng(6), 30, alpha)

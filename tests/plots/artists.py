@@ -13,7 +13,12 @@ def clouds(ax):
 
 def segments(ax):
     """The ends of all vertical and horizontal lines drawn together, (n, 2, 2)."""
-    return [segment for c in ax.collections if isinstance(c, LineCollection) for segment in c.get_segments()]
+    return [
+        segment
+        for c in ax.collections
+        if isinstance(c, LineCollection)
+        for segment in c.get_segments()
+    ]
 
 
 def legend_texts(ax):
@@ -24,7 +29,11 @@ def colliding_texts(figure):
     """Pairs of texts that overlap, and texts cut off by the edge of the figure."""
     figure.draw_without_rendering()
     unseen = _unseen(figure)
-    texts = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip() and t not in unseen]
+    texts = [
+        t
+        for t in figure.findobj(Text)
+        if t.get_visible() and t.get_text().strip() and t not in unseen
+    ]
     boxes = [t.get_window_extent() for t in texts]
     shrunk = [box.padded(-1.0) for box in boxes]
     pairs = [
@@ -34,7 +43,9 @@ def colliding_texts(figure):
     ]
     edge = figure.bbox.padded(2.0)
     cut = [
-        t.get_text() for t, box in zip(texts, boxes, strict=True) if not (edge.contains(*box.min) and edge.contains(*box.max))
+        t.get_text()
+        for t, box in zip(texts, boxes, strict=True)
+        if not (edge.contains(*box.min) and edge.contains(*box.max))
     ]
     return pairs + cut
 

@@ -13,7 +13,9 @@ SETTINGS = {"n_warmup": 30, "n_draws": 40, "n_chains": 2}
 @pytest.fixture(scope="session")
 def fit():
     """A short fit, with these settings changed."""
-    return lambda X=None, behavior=None, **changes: dv.DualViewMixture(**SETTINGS | changes).fit(X, behavior)
+    return lambda X=None, behavior=None, **changes: dv.DualViewMixture(**SETTINGS | changes).fit(
+        X, behavior
+    )
 
 
 @pytest.fixture(scope="session")
@@ -43,11 +45,15 @@ def features_only(fit, forum):
 
 @pytest.fixture(scope="session")
 def posterior_from():
-    """A posterior with these partitions z (chain, draw, user) and scalars (chain, draw), and nothing else."""
+    """A posterior with these partitions z (chain, draw, user) and scalars (chain, draw), and
+    nothing else."""
 
     def make(z, **scalars):
         n_clusters = np.array([[len(np.unique(draw)) for draw in chain] for chain in z])
-        variables = {name: (("chain", "draw"), values) for name, values in ({"n_clusters": n_clusters} | scalars).items()}
+        variables = {
+            name: (("chain", "draw"), values)
+            for name, values in ({"n_clusters": n_clusters} | scalars).items()
+        }
         draws = xr.Dataset({"z": (("chain", "draw", "user"), z), **variables})
         tree = xr.DataTree.from_dict({"posterior": draws})
         tree.attrs["n_clusters"] = 0

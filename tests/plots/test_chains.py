@@ -16,13 +16,18 @@ def wandering(posterior_from, n_chains, n_draws=60, **scalars):
     """A posterior of chains whose partitions and log joint wander."""
     rng = np.random.default_rng(n_chains)
     z = rng.integers(0, 4, (n_chains, n_draws, 10))
-    return posterior_from(z, log_joint=rng.standard_normal((n_chains, n_draws)).cumsum(axis=1), **scalars)
+    return posterior_from(
+        z, log_joint=rng.standard_normal((n_chains, n_draws)).cumsum(axis=1), **scalars
+    )
 
 
 def correlations(chain, n_lags):
     """By definition."""
     centred = chain - chain.mean()
-    return [np.sum(centred[: len(chain) - lag] * centred[lag:]) / np.sum(centred**2) for lag in range(n_lags + 1)]
+    return [
+        np.sum(centred[: len(chain) - lag] * centred[lag:]) / np.sum(centred**2)
+        for lag in range(n_lags + 1)
+    ]
 
 
 def test_default_rows(inferred, features_only):
@@ -57,7 +62,9 @@ def test_lags_end_at_a_hundred(posterior_from):
 
 def test_a_chain_that_never_changes_has_no_autocorrelations(posterior_from):
     moving = np.random.default_rng(0).standard_normal(50)
-    post = posterior_from(np.zeros((2, 50, 3), dtype=int), noise=np.stack([np.full(50, 0.3), moving]))
+    post = posterior_from(
+        np.zeros((2, 50, 3), dtype=int), noise=np.stack([np.full(50, 0.3), moving])
+    )
     (trace, correlation), *_ = plots.traces(post, "noise")
     assert len(trace.lines) == 2
     still, other = correlation.lines[-2:]
@@ -103,8 +110,12 @@ def test_a_few_draws_are_drawn(posterior_from, n_draws):
 
 def test_anything_with_one_number_a_draw_can_be_shown(model):
     rows = plots.traces(model.posterior_, ["noise_precision", "n_clusters"])
-    np.testing.assert_array_equal(rows[0, 0].lines[1].get_ydata(), model.posterior_["noise_precision"][1])
-    np.testing.assert_array_equal(rows[1, 0].lines[0].get_ydata(), model.posterior_["n_clusters"][0])
+    np.testing.assert_array_equal(
+        rows[0, 0].lines[1].get_ydata(), model.posterior_["noise_precision"][1]
+    )
+    np.testing.assert_array_equal(
+        rows[1, 0].lines[0].get_ydata(), model.posterior_["n_clusters"][0]
+    )
 
 
 def test_traces_draw_where_they_are_told(model):
@@ -134,7 +145,8 @@ def test_no_names_are_refused(model):
 
 
 @pytest.mark.parametrize(
-    ("source", "message"), [(dv.DualViewMixture(), "not fitted"), ({"alpha": 1}, "or a Posterior; got dict")]
+    ("source", "message"),
+    [(dv.DualViewMixture(), "not fitted"), ({"alpha": 1}, "or a Posterior; got dict")],
 )
 def test_only_fits_have_traces(source, message):
     with pytest.raises(InputError, match=message):

@@ -18,7 +18,9 @@ def towns() -> pd.DataFrame:
         {
             "age": 30.0 + 20.0 * side + rng.standard_normal(40),
             "town": np.array(["x", "y", "z"])[np.where(side, 2, rng.integers(0, 2, 40))],
-            "grade": pd.Categorical.from_codes(rng.integers(0, 3, 40), ["low", "some", "high"], ordered=True),
+            "grade": pd.Categorical.from_codes(
+                rng.integers(0, 3, 40), ["low", "some", "high"], ordered=True
+            ),
         }
     )
     table.loc[0, "town"] = None
@@ -45,7 +47,9 @@ def test_bars_are_shares_of_levels(model: Any, towns: pd.DataFrame) -> None:
         np.testing.assert_allclose(found[:, -1], shares.to_numpy())
         for cluster in range(2):
             own = pd.Series(towns[name])[model.labels_ == cluster].value_counts(normalize=True)
-            np.testing.assert_allclose(found[:, cluster], [own.get(level, 0.0) for level in shares.index])
+            np.testing.assert_allclose(
+                found[:, cluster], [own.get(level, 0.0) for level in shares.index]
+            )
 
 
 def test_columns_and_axes_are_chosen(model: Any) -> None:
@@ -56,8 +60,14 @@ def test_columns_and_axes_are_chosen(model: Any) -> None:
 
 def test_the_rarest_of_many_levels_share_a_bar() -> None:
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.standard_normal(60), "team": [f"t{k}" for k in rng.integers(0, 12, 60)]})
-    ax = plots.levels(dv.DualViewMixture(2, n_warmup=5, n_draws=5, n_chains=1, columns={"team": "nominal"}).fit(table))[0]
+    table = pd.DataFrame(
+        {"age": rng.standard_normal(60), "team": [f"t{k}" for k in rng.integers(0, 12, 60)]}
+    )
+    ax = plots.levels(
+        dv.DualViewMixture(2, n_warmup=5, n_draws=5, n_chains=1, columns={"team": "nominal"}).fit(
+            table
+        )
+    )[0]
     assert len(ax.containers) == 8
     assert ax.get_legend().get_texts()[-1].get_text().endswith("others")
     np.testing.assert_allclose(widths(ax).sum(axis=0), 1.0)

@@ -1,4 +1,5 @@
-"""The partition's pictures show the similarity, the numbers of clusters and their sizes as the draws have them."""
+"""The partition's pictures show the similarity, the numbers of clusters and their sizes as the
+draws have them."""
 
 import numpy as np
 import pytest
@@ -37,7 +38,10 @@ def test_similarity_is_the_posteriors_by_cluster(inferred, axes):
 
 
 def test_similarity_of_a_posterior_is_that_of_its_model(inferred):
-    shown = [np.asarray(plots.similarity(source).images[0].get_array()) for source in (inferred, inferred.posterior_)]
+    shown = [
+        np.asarray(plots.similarity(source).images[0].get_array())
+        for source in (inferred, inferred.posterior_)
+    ]
     np.testing.assert_array_equal(*shown)
 
 
@@ -73,9 +77,14 @@ def test_numbers_of_clusters_are_shares_of_draws(inferred):
     number, _ = plots.clusters(inferred)
     drawn = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in number.patches}
     values, counts = np.unique(inferred.posterior_["n_clusters"], return_counts=True)
-    expected = dict.fromkeys(range(values.min(), values.max() + 1), 0.0) | dict(zip(values, counts / counts.sum(), strict=True))
+    expected = dict.fromkeys(range(values.min(), values.max() + 1), 0.0) | dict(
+        zip(values, counts / counts.sum(), strict=True)
+    )
     assert drawn == pytest.approx(expected)
-    assert (number.get_xlabel(), number.get_ylabel()) == ("number of clusters", "posterior probability")
+    assert (number.get_xlabel(), number.get_ylabel()) == (
+        "number of clusters",
+        "posterior probability",
+    )
 
 
 def test_bars_carry_their_probabilities_when_few(posterior_from):
@@ -102,10 +111,18 @@ def test_sizes_by_rank_are_those_of_the_draws(inferred, probability):
     np.testing.assert_allclose(means.get_xdata(), np.arange(1, most + 1))
     np.testing.assert_allclose(means.get_ydata(), sizes.mean(axis=0))
     tail = 0.5 * (1 - probability)
-    np.testing.assert_allclose([s[:, 1] for s in segments(size)], np.quantile(sizes, [tail, 1 - tail], axis=0).T)
-    np.testing.assert_array_equal(clouds(size)[0].get_offsets()[:, 1], np.bincount(inferred.labels_))
+    np.testing.assert_allclose(
+        [s[:, 1] for s in segments(size)], np.quantile(sizes, [tail, 1 - tail], axis=0).T
+    )
+    np.testing.assert_array_equal(
+        clouds(size)[0].get_offsets()[:, 1], np.bincount(inferred.labels_)
+    )
     assert (size.get_xlabel(), size.get_ylabel()) == ("clusters, from the largest", "size (users)")
-    assert legend_texts(size) == ["partition estimate", "posterior mean", f"{100 * probability:g} % interval"]
+    assert legend_texts(size) == [
+        "partition estimate",
+        "posterior mean",
+        f"{100 * probability:g} % interval",
+    ]
 
 
 def test_clusters_of_a_posterior(inferred):
@@ -139,7 +156,8 @@ def test_everybody_alone(posterior_from):
 
 @pytest.mark.parametrize("draw", [plots.similarity, plots.clusters])
 @pytest.mark.parametrize(
-    ("source", "message"), [(dv.DualViewMixture(), "not fitted"), (np.zeros((3, 3)), "or a Posterior; got ndarray")]
+    ("source", "message"),
+    [(dv.DualViewMixture(), "not fitted"), (np.zeros((3, 3)), "or a Posterior; got ndarray")],
 )
 def test_only_fits_have_pictures(draw, source, message):
     with pytest.raises(InputError, match=message):

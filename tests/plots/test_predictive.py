@@ -17,7 +17,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarn
 
 def standard(n, sd=1.0):
     """A normal prediction of n cases."""
-    return NormalMixture.over_draws(n, lambda cases: np.zeros((1, len(range(n)[cases]))), np.array([sd]))
+    return NormalMixture.over_draws(
+        n, lambda cases: np.zeros((1, len(range(n)[cases]))), np.array([sd])
+    )
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,9 @@ def test_predictions_draw_intervals_means_and_outcomes_in_order(prediction, y, a
     np.testing.assert_allclose(drawn[:, :, 1], prediction.interval(0.8)[order])
     np.testing.assert_allclose(clouds(axes)[0].get_offsets()[:, 1], prediction.median[order])
     outcomes = np.concatenate([c.get_offsets() for c in clouds(axes)[1:]])
-    np.testing.assert_array_equal(outcomes[np.argsort(outcomes[:, 0])], np.column_stack([np.arange(1, len(y) + 1), y[order]]))
+    np.testing.assert_array_equal(
+        outcomes[np.argsort(outcomes[:, 0])], np.column_stack([np.arange(1, len(y) + 1), y[order]])
+    )
 
 
 def test_outcomes_outside_are_marked_and_counted(axes):
@@ -51,13 +55,25 @@ def test_outcomes_outside_are_marked_and_counted(axes):
     assert tuple(inside.get_facecolor()[0]) != tuple(outside.get_facecolor()[0])
     assert inside.get_paths()[0].vertices.shape != outside.get_paths()[0].vertices.shape
     lines = axes.collections[0].get_colors()
-    assert [tuple(c) == to_rgba(predictive.ALERT) for c in lines] == [True, False, False, False, False, True]
+    assert [tuple(c) == to_rgba(predictive.ALERT) for c in lines] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_predictions_labels_and_legend(prediction, y, axes):
     plots.predictions(prediction, y, axes, probability=0.5)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("cases, sorted by outcome", "outcome")
-    assert legend_texts(axes) == ["50 % predictive interval", "predictive median", "outcome inside", "outcome outside"]
+    assert legend_texts(axes) == [
+        "50 % predictive interval",
+        "predictive median",
+        "outcome inside",
+        "outcome outside",
+    ]
 
 
 def test_the_legend_stands_above_all_cases(prediction, y):
@@ -93,7 +109,9 @@ def test_calibration_is_the_coverage_of_central_intervals(prediction, y, axes):
         np.testing.assert_allclose(shares[at], np.mean((low <= y) & (y <= high)))
     marked = axes.lines[-1].get_xydata()
     np.testing.assert_allclose(marked[:, 0], [0.5, 0.8, 0.95])
-    np.testing.assert_allclose(marked[:, 1], np.interp(marked[:, 0], levels, shares), atol=1.01 / len(y))
+    np.testing.assert_allclose(
+        marked[:, 1], np.interp(marked[:, 0], levels, shares), atol=1.01 / len(y)
+    )
 
 
 def test_calibration_has_a_binomial_band_and_the_diagonal(axes):
@@ -123,20 +141,32 @@ def test_the_legend_avoids_the_line(sd, above, corner):
     assert ax.get_legend()._loc == corner
     ax.figure.canvas.draw()
     box = ax.get_legend().get_window_extent()
-    assert not any(box.contains(*point) for point in ax.transData.transform(np.column_stack([levels, shares])))
+    assert not any(
+        box.contains(*point) for point in ax.transData.transform(np.column_stack([levels, shares]))
+    )
 
 
 def test_calibration_labels(prediction, y, axes):
     plots.calibration(prediction, y, axes)
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("probability of the central interval", "share of outcomes inside")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (
+        "probability of the central interval",
+        "share of outcomes inside",
+    )
     assert legend_texts(axes) == [f"predictions, n = {len(y)}", "calibrated: 95 % band"]
-    assert axes.get_legend().get_title().get_text().startswith("above the diagonal: intervals too wide")
+    assert (
+        axes.get_legend()
+        .get_title()
+        .get_text()
+        .startswith("above the diagonal: intervals too wide")
+    )
 
 
 @pytest.mark.parametrize("draw", [plots.predictions, plots.calibration])
 @pytest.mark.parametrize("n", [1, 2, 30, 3000])
 def test_texts_do_not_collide(draw, n):
-    assert colliding_texts(draw(standard(n), np.random.default_rng(1).standard_normal(n)).figure) == []
+    assert (
+        colliding_texts(draw(standard(n), np.random.default_rng(1).standard_normal(n)).figure) == []
+    )
 
 
 @pytest.mark.parametrize("draw", [plots.predictions, plots.calibration])
@@ -158,7 +188,9 @@ def test_other_outcomes_are_refused(prediction, y, draw, change, message):
 
 @pytest.mark.parametrize("draw", [plots.predictions, plots.calibration])
 def test_a_model_is_no_prediction(model, y, draw):
-    with pytest.raises(InputError, match=r"what model\.predict_outcome\(new\) gives; got DualViewMixture"):
+    with pytest.raises(
+        InputError, match=r"what model\.predict_outcome\(new\) gives; got DualViewMixture"
+    ):
         draw(model, y)
 
 
@@ -170,7 +202,9 @@ def test_nothing_to_draw(draw):
 
 def test_a_model_without_behavior_predicts_nothing_to_draw(features_only, forum):
     with pytest.raises(InputError, match="without a behavior"):
-        plots.predictions(features_only.predict_outcome(forum.test.participation), forum.test.outcome)
+        plots.predictions(
+            features_only.predict_outcome(forum.test.participation), forum.test.outcome
+        )
 
 
 @pytest.mark.parametrize("probability", [0, 1, 95])

@@ -52,12 +52,16 @@ def test_markers_shrink_when_users_are_many():
 def test_features_columns_by_position_and_by_name(model, forum, axes):
     plots.features(model, forum.features, axes, columns=(1, -2))
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("feature x1", "feature x0")
-    np.testing.assert_array_equal(clouds(axes)[0].get_offsets(), forum.features[model.labels_ == 0][:, ::-1])
+    np.testing.assert_array_equal(
+        clouds(axes)[0].get_offsets(), forum.features[model.labels_ == 0][:, ::-1]
+    )
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_feature_names_come_from_the_frame(model, forum, axes, library):
-    frame = pytest.importorskip(library).DataFrame({"height": forum.features[:, 0], "weight": forum.features[:, 1]})
+    frame = pytest.importorskip(library).DataFrame(
+        {"height": forum.features[:, 0], "weight": forum.features[:, 1]}
+    )
     plots.features(model, frame, axes, columns=("weight", "height"))
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("weight", "height")
 
@@ -76,7 +80,11 @@ def test_features_of_a_model_without_features(fit, forum, behavior, axes):
 def relabelled(model, labels):
     """The model with another partition estimate."""
     other = dv.DualViewMixture()
-    other.posterior_, other.latent_, other.labels_ = model.posterior_, model.latent_, np.asarray(labels)
+    other.posterior_, other.latent_, other.labels_ = (
+        model.posterior_,
+        model.latent_,
+        np.asarray(labels),
+    )
     return other
 
 
@@ -165,7 +173,9 @@ def test_latent_has_the_colours_of_features(model, axes):
     plots.latent(model, axes)
     for cloud in clouds(axes):
         user = np.flatnonzero(model.latent_ == cloud.get_offsets()[0, 1])[0]
-        assert tuple(cloud.get_facecolor()[0]) == to_rgba(canvas.cluster_style(model.labels_[user], 24)["color"])
+        assert tuple(cloud.get_facecolor()[0]) == to_rgba(
+            canvas.cluster_style(model.labels_[user], 24)["color"]
+        )
 
 
 def test_latent_labels_line_and_legend(model, axes):
@@ -293,7 +303,11 @@ def test_refusals_draw_nothing(model, forum):
 
 @pytest.mark.parametrize(
     "draw",
-    [lambda m, x: plots.features(m, x), lambda m, _: plots.latent(m), lambda m, x: plots.overview(m, x)],
+    [
+        lambda m, x: plots.features(m, x),
+        lambda m, _: plots.latent(m),
+        lambda m, x: plots.overview(m, x),
+    ],
 )
 def test_without_matplotlib_the_message_names_the_extra(model, forum, monkeypatch, draw):
     monkeypatch.setitem(sys.modules, "matplotlib", None)

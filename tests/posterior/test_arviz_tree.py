@@ -27,7 +27,10 @@ from dualview.views.base import Base
 from dualview.views.gaussian import density as densities
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::UserWarning", "ignore::RuntimeWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
+    "ignore::UserWarning",
+    "ignore::RuntimeWarning",
+    "ignore::FutureWarning",
+    "ignore::DeprecationWarning",
 )
 
 N_USERS, N_THREADS = 16, 24
@@ -37,7 +40,9 @@ LENGTH: dict[str, Any] = {"n_warmup": 60, "n_draws": 40, "n_chains": 2}
 
 def threads() -> dv.SharedOutcome:
     names = [f"thread {t}" for t in range(N_THREADS)]
-    participation = pd.DataFrame(FORUM.participation, index=names, columns=[f"user {u}" for u in range(N_USERS)])
+    participation = pd.DataFrame(
+        FORUM.participation, index=names, columns=[f"user {u}" for u in range(N_USERS)]
+    )
     hour = np.random.default_rng(0).standard_normal((N_THREADS, 1))
     return dv.SharedOutcome(participation, FORUM.outcome, pd.DataFrame(hour, columns=["hour"]))
 
@@ -49,7 +54,10 @@ def panel(kind: str) -> Any:
     if kind == "binary":
         return dv.BinaryOutcomes(user, design, rng.random(len(odds)) < 1 / (1 + np.exp(-odds)))
     return dv.UserRegression(
-        user, design, odds + rng.standard_normal(len(odds)), noise="cluster" if kind == "noisy" else "shared"
+        user,
+        design,
+        odds + rng.standard_normal(len(odds)),
+        noise="cluster" if kind == "noisy" else "shared",
     )
 
 
@@ -79,11 +87,20 @@ def forest(models: dict[str, dv.DualViewMixture]) -> dict[str, xr.DataTree]:
 def test_coordinates_have_the_ids(forest: dict[str, xr.DataTree]) -> None:
     tree = forest["threads"]
     assert tree["observed_data"]["outcome"].sel(observation="thread 3") == FORUM.outcome[3]
-    assert tree["constant_data"]["participation"].sel(observation="thread 3", user="user 5") == FORUM.participation[3, 5]
-    assert tree["posterior_predictive"]["features"].sel(user="user 2").dims == ("chain", "draw", "feature")
+    assert (
+        tree["constant_data"]["participation"].sel(observation="thread 3", user="user 5")
+        == FORUM.participation[3, 5]
+    )
+    assert tree["posterior_predictive"]["features"].sel(user="user 2").dims == (
+        "chain",
+        "draw",
+        "feature",
+    )
     np.testing.assert_array_equal(tree["observed_data"]["features"], FORUM.features)
     np.testing.assert_array_equal(tree["sample_stats"]["lp"], tree["posterior"]["log_joint"])
-    np.testing.assert_array_equal(tree["constant_data"]["n_participants"], (FORUM.participation > 0).sum(axis=1))
+    np.testing.assert_array_equal(
+        tree["constant_data"]["n_participants"], (FORUM.participation > 0).sum(axis=1)
+    )
 
 
 def a_table() -> pd.DataFrame:
@@ -106,14 +123,19 @@ def a_table() -> pd.DataFrame:
 
 
 def test_tables_have_replicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recorded as the table is: counts are whole, ratings and categories have their levels; observed cells may be missing."""
+    """Recorded as the table is: counts are whole, ratings and categories have their levels;
+    observed cells may be missing."""
     users = a_table()
     model = dv.DualViewMixture(**LENGTH, columns={"posts": "count", "town": "nominal"}).fit(users)
     tree = model.posterior_.to_arviz(n_prior=20)
     observed, names = tree["observed_data"], ["height", "posts", "grade"]
-    np.testing.assert_array_equal(np.isnan(observed["features"].sel(feature="height")), users["height"].isna())
+    np.testing.assert_array_equal(
+        np.isnan(observed["features"].sel(feature="height")), users["height"].isna()
+    )
     np.testing.assert_allclose(observed["features"].sel(feature="posts"), users["posts"])
-    np.testing.assert_array_equal(observed["features"].sel(feature="grade"), users["grade"].cat.codes)
+    np.testing.assert_array_equal(
+        observed["features"].sel(feature="grade"), users["grade"].cat.codes
+    )
     for group in ("posterior_predictive", "prior_predictive"):
         drawn = tree[group]["features"]
         assert list(drawn.coords["feature"].values) == names
@@ -124,7 +146,12 @@ def test_tables_have_replicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_array_equal(posts, np.round(posts))
     assert posts.min() >= 0.0
     for column in ("height", "posts"):  # users of each group are like it
-        means = tree["posterior_predictive"]["features"].sel(feature=column).median(("chain", "draw")).values
+        means = (
+            tree["posterior_predictive"]["features"]
+            .sel(feature=column)
+            .median(("chain", "draw"))
+            .values
+        )
         assert means[1::2].mean() > means[::2].mean()
     monkeypatch.setattr(trees, "CELLS", 400)  # room for some users only
     monkeypatch.setattr(trees, "_FEWEST_DRAWS", 10)
@@ -134,7 +161,9 @@ def test_tables_have_replicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_array_equal(again.cells.low, model.posterior_.cells.low)
     np.testing.assert_array_equal(again.cells.codes, model.posterior_.cells.codes)
     kept = again.to_arviz()
-    assert kept["observed_data"].sizes["user"] == kept["posterior_predictive"].sizes["user"] < N_USERS
+    assert (
+        kept["observed_data"].sizes["user"] == kept["posterior_predictive"].sizes["user"] < N_USERS
+    )
 
 
 def test_features_of_all_users_are_saved(
@@ -147,10 +176,14 @@ def test_features_of_all_users_are_saved(
     again = dv.load(tmp_path / "draws.nc")
     np.testing.assert_array_equal(again.features, FORUM.features)
     kept = again.to_arviz()
-    assert kept["observed_data"].sizes["user"] == kept["posterior_predictive"].sizes["user"] < N_USERS
+    assert (
+        kept["observed_data"].sizes["user"] == kept["posterior_predictive"].sizes["user"] < N_USERS
+    )
 
 
-def test_likelihoods_are_those_of_the_data(models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]) -> None:
+def test_likelihoods_are_those_of_the_data(
+    models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]
+) -> None:
     tree, post = forest["threads"], models["threads"].posterior_
     expected = post["latent"] @ FORUM.participation.T
     covariates = tree["constant_data"]["covariates"].values
@@ -159,7 +192,11 @@ def test_likelihoods_are_those_of_the_data(models: dict[str, dv.DualViewMixture]
     np.testing.assert_allclose(tree["log_likelihood"]["outcome"], wanted, rtol=1e-8)
     np.testing.assert_allclose(tree["expected"]["outcome"], expected, rtol=1e-10)
     observations = panel("binary")
-    odds = np.einsum("cduq,uq->cdu", models["binary"].posterior_["latent"][:, :, observations.user], observations.design)
+    odds = np.einsum(
+        "cduq,uq->cdu",
+        models["binary"].posterior_["latent"][:, :, observations.user],
+        observations.design,
+    )
     wanted = log_expit((2 * observations.outcome - 1) * odds)
     np.testing.assert_allclose(forest["binary"]["log_likelihood"]["outcome"], wanted, atol=1e-10)
 
@@ -167,7 +204,10 @@ def test_likelihoods_are_those_of_the_data(models: dict[str, dv.DualViewMixture]
 def test_likelihoods_of_features_are_those_of_the_clusters(
     models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]
 ) -> None:
-    post, values = models["features"].posterior_, forest["features"]["log_likelihood"]["features"].values
+    post, values = (
+        models["features"].posterior_,
+        forest["features"]["log_likelihood"]["features"].values,
+    )
     units, table = post.units["features"], post.components
     for draw in (0, 77):
         own = table["owner"] == draw
@@ -176,12 +216,16 @@ def test_likelihoods_of_features_are_those_of_the_clusters(
             factor = table["features.factors"][own][k]
             covariance = units.factor @ np.linalg.inv(factor @ factor.T) @ units.factor.T
             law = multivariate_normal(units.vectors(table["features.means"][own][k]), covariance)
-            assert values.reshape(-1, N_USERS)[draw, user] == pytest.approx(law.logpdf(FORUM.features[user]))
+            assert values.reshape(-1, N_USERS)[draw, user] == pytest.approx(
+                law.logpdf(FORUM.features[user])
+            )
 
 
 def test_replicates_scatter_about_their_locations(forest: dict[str, xr.DataTree]) -> None:
     tree = forest["threads"]
-    away = (tree["posterior_predictive"]["outcome"] - tree["expected"]["outcome"]) / tree["expected"]["noise_sd"]
+    away = (tree["posterior_predictive"]["outcome"] - tree["expected"]["outcome"]) / tree[
+        "expected"
+    ]["noise_sd"]
     assert abs(float(away.mean())) * np.sqrt(away.size) < ACCEPT
     assert abs(float((away**2).mean()) - 1) * np.sqrt(away.size / 2) < ACCEPT
     chances = 1 / (1 + np.exp(-forest["binary"]["expected"]["outcome"].values))
@@ -189,19 +233,28 @@ def test_replicates_scatter_about_their_locations(forest: dict[str, xr.DataTree]
     assert abs((drawn - chances).sum()) < ACCEPT * np.sqrt((chances * (1 - chances)).sum())
 
 
-def test_replicates_of_features_have_the_spread_of_the_clusters(models: dict[str, dv.DualViewMixture]) -> None:
-    """Their log likelihoods are those of normal vectors: D/2 below the height of the density on average."""
+def test_replicates_of_features_have_the_spread_of_the_clusters(
+    models: dict[str, dv.DualViewMixture],
+) -> None:
+    """Their log likelihoods are those of normal vectors: D/2 below the height of the density on
+    average."""
     post = models["features"].posterior_
     tree = post.to_arviz(["posterior_predictive", "log_likelihood"], seed=3)
     units, table = post.units["features"], post.components
-    drawn = units.to_working(tree["posterior_predictive"]["features"].values.reshape(-1, N_USERS, 2))
+    drawn = units.to_working(
+        tree["posterior_predictive"]["features"].values.reshape(-1, N_USERS, 2)
+    )
     rows = np.searchsorted(table["owner"], np.arange(len(drawn)))[:, None] + post.flat("z")
     away = drawn - table["features.means"][rows]
-    squares = ((np.swapaxes(table["features.factors"][rows], -1, -2) @ away[..., None])[..., 0] ** 2).sum(axis=-1)
+    squares = (
+        (np.swapaxes(table["features.factors"][rows], -1, -2) @ away[..., None])[..., 0] ** 2
+    ).sum(axis=-1)
     assert abs(squares.mean() - 2) * np.sqrt(squares.size / 4) < ACCEPT
 
 
-def test_priors_of_the_bases_are_those_of_the_sampler(models: dict[str, dv.DualViewMixture]) -> None:
+def test_priors_of_the_bases_are_those_of_the_sampler(
+    models: dict[str, dv.DualViewMixture],
+) -> None:
     """Up to a constant, what the compiled log joint density takes for them."""
     for kind in ("threads", "noisy"):
         post = models[kind].posterior_
@@ -215,7 +268,8 @@ def test_priors_of_the_bases_are_those_of_the_sampler(models: dict[str, dv.DualV
 
 
 def test_priors_add_up_to_the_joint_density(models: dict[str, dv.DualViewMixture]) -> None:
-    """The log density of observations and parameters, less the likelihood, changes with the noise as its prior does."""
+    """The log density of observations and parameters, less the likelihood, changes with the noise
+    as its prior does."""
     post = models["threads"].posterior_
     model = rebuilt_model(post, models["threads"].behavior_)
     rng = np.random.default_rng(0)
@@ -224,10 +278,15 @@ def test_priors_add_up_to_the_joint_density(models: dict[str, dv.DualViewMixture
     values = []
     for noise in (0.5, 2.0, 7.0):
         params = state.params | {"noise_precision": noise}
-        reported = {name: np.asarray(value)[None] for name, value in model.likelihood.reported(params).items()}
+        reported = {
+            name: np.asarray(value)[None]
+            for name, value in model.likelihood.reported(params).items()
+        }
         prior = float(model.likelihood.log_priors(reported, state.z[None])["noise_precision"][0])
         inner = model.likelihood.inner  # type: ignore[attr-defined]
-        residual = inner.residual(model.likelihood.functions(state.latent, params), params["coefficients"])
+        residual = inner.residual(
+            model.likelihood.functions(state.latent, params), params["coefficients"]
+        )
         likelihood = 0.5 * len(residual) * np.log(noise) - 0.5 * noise * residual @ residual
         values.append(model.likelihood.log_density(state.latent, params) - likelihood - prior)
     assert np.ptp(values) < 1e-8
@@ -238,19 +297,28 @@ def test_noise_of_clusters_counts_once_for_each(models: dict[str, dv.DualViewMix
     model = rebuilt_model(post, models["noisy"].behavior_)
     variance, dof = model.likelihood.noise_prior  # type: ignore[union-attr]
     noise = post.flat("noise_precision")
-    wanted = [sum((0.5 * dof - 1) * np.log(s) - 0.5 * dof * variance * s for s in np.unique(row)) for row in noise]
+    wanted = [
+        sum((0.5 * dof - 1) * np.log(s) - 0.5 * dof * variance * s for s in np.unique(row))
+        for row in noise
+    ]
     np.testing.assert_allclose(log_priors(post, model)["noise_precision"], wanted, rtol=1e-8)
 
 
-def test_the_prior_is_the_models(models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]) -> None:
+def test_the_prior_is_the_models(
+    models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]
+) -> None:
     prior = forest["threads"]["prior"]
     assert set(prior.data_vars) == set(models["threads"].posterior_.names)
     alpha = models["threads"].posterior_.to_arviz(["prior"], n_prior=2000)["prior"]["alpha"].values
-    assert abs((alpha < 0.1).mean() - gamma(0.25, scale=4.0).cdf(0.1)) < ACCEPT * np.sqrt(0.25 / 2000)
+    assert abs((alpha < 0.1).mean() - gamma(0.25, scale=4.0).cdf(0.1)) < ACCEPT * np.sqrt(
+        0.25 / 2000
+    )
     assert forest["threads"]["prior_predictive"]["outcome"].dims == ("chain", "draw", "observation")
 
 
-def test_saved_and_read_back(models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree], tmp_path: Path) -> None:
+def test_saved_and_read_back(
+    models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree], tmp_path: Path
+) -> None:
     models["threads"].posterior_.save(tmp_path / "whole.nc", whole=True)
     again = dv.load(tmp_path / "whole.nc")
     tree = again.to_arviz()
@@ -261,19 +329,36 @@ def test_saved_and_read_back(models: dict[str, dv.DualViewMixture], forest: dict
     np.testing.assert_array_equal(again["latent"], models["threads"].posterior_["latent"])
     forest["noisy"].to_netcdf(tmp_path / "tree.nc", engine="h5netcdf")
     read = xr.open_datatree(tmp_path / "tree.nc", engine="h5netcdf")
-    xr.testing.assert_equal(read["log_likelihood"].to_dataset(), forest["noisy"]["log_likelihood"].to_dataset())
+    xr.testing.assert_equal(
+        read["log_likelihood"].to_dataset(), forest["noisy"]["log_likelihood"].to_dataset()
+    )
 
 
-def test_a_posterior_without_observations_asks_for_them(models: dict[str, dv.DualViewMixture], tmp_path: Path) -> None:
+def test_a_posterior_without_observations_asks_for_them(
+    models: dict[str, dv.DualViewMixture], tmp_path: Path
+) -> None:
     models["threads"].posterior_.save(tmp_path / "run.nc")
     again = dv.load(tmp_path / "run.nc")
-    assert set(again.to_arviz().children) == {"posterior", "components", "working", "observed_data", "sample_stats"}
-    with pytest.raises(InputError, match="read from a file does not hold them: pass them as behavior="):
+    assert set(again.to_arviz().children) == {
+        "posterior",
+        "components",
+        "working",
+        "observed_data",
+        "sample_stats",
+    }
+    with pytest.raises(
+        InputError, match="read from a file does not hold them: pass them as behavior="
+    ):
         again.to_arviz(["log_likelihood"])
     tree = again.to_arviz(["log_likelihood"], behavior=threads())
     whole = models["threads"].posterior_.to_arviz(["log_likelihood"])
-    np.testing.assert_allclose(tree["log_likelihood"]["outcome"], whole["log_likelihood"]["outcome"])
-    with pytest.raises(InputError, match="must be that of the fit, a SharedOutcome of 16 users; got a BinaryOutcomes"):
+    np.testing.assert_allclose(
+        tree["log_likelihood"]["outcome"], whole["log_likelihood"]["outcome"]
+    )
+    with pytest.raises(
+        InputError,
+        match="must be that of the fit, a SharedOutcome of 16 users; got a BinaryOutcomes",
+    ):
         again.to_arviz(behavior=panel("binary"))
     with pytest.raises(InputError, match="with 24 observations; got 10"):
         again.to_arviz(behavior=threads().take(np.arange(10)))
@@ -290,7 +375,9 @@ def test_large_data_are_subsampled(
     assert tree["observed_data"].sizes["observation"] == 10
     np.testing.assert_array_equal(tree["posterior"]["draw"], tree["posterior_predictive"]["draw"])
     chosen = tree["observed_data"]["observation"].values
-    np.testing.assert_array_equal(tree["observed_data"]["outcome"], FORUM.outcome[[int(name.split()[1]) for name in chosen]])
+    np.testing.assert_array_equal(
+        tree["observed_data"]["outcome"], FORUM.outcome[[int(name.split()[1]) for name in chosen]]
+    )
     assert tree["observed_data"].sizes["user"] == 5
     post.save(tmp_path / "whole.nc", whole=True)
     again = dv.load(tmp_path / "whole.nc")
@@ -300,17 +387,32 @@ def test_large_data_are_subsampled(
     assert dict(few["log_likelihood"]["outcome"].sizes) == {"chain": 2, "draw": 5, "observation": 3}
 
 
-def test_scores_need_no_name(models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]) -> None:
-    """ArviZ's default takes the only log likelihood there is: of the outcomes, or of the features where there are none."""
+def test_scores_need_no_name(
+    models: dict[str, dv.DualViewMixture], forest: dict[str, xr.DataTree]
+) -> None:
+    """ArviZ's default takes the only log likelihood there is: of the outcomes, or of the features
+    where there are none."""
     for kind, tree in forest.items():
         assert list(tree["log_likelihood"].data_vars) == [scored(kind)]
-        assert arviz_stats.loo(tree).elpd == pytest.approx(arviz_stats.loo(tree, var_name=scored(kind)).elpd)
-    assert set(arviz_stats.compare({"one": forest["threads"], "other": forest["threads"]}).index) == {"one", "other"}
-    both = models["threads"].posterior_.to_arviz(["log_likelihood"], variables=["outcome", "features"])
+        assert arviz_stats.loo(tree).elpd == pytest.approx(
+            arviz_stats.loo(tree, var_name=scored(kind)).elpd
+        )
+    assert set(
+        arviz_stats.compare({"one": forest["threads"], "other": forest["threads"]}).index
+    ) == {"one", "other"}
+    both = models["threads"].posterior_.to_arviz(
+        ["log_likelihood"], variables=["outcome", "features"]
+    )
     assert set(both["log_likelihood"].data_vars) == {"outcome", "features"}
-    assert arviz_stats.loo(both, var_name="outcome").elpd == pytest.approx(arviz_stats.loo(forest["threads"]).elpd)
+    assert arviz_stats.loo(both, var_name="outcome").elpd == pytest.approx(
+        arviz_stats.loo(forest["threads"]).elpd
+    )
     tree = models["threads"].posterior_.to_arviz(variables=["outcome"], n_prior=5)
-    assert list(tree["prior_predictive"].data_vars) == list(tree["observed_data"].data_vars) == ["outcome"]
+    assert (
+        list(tree["prior_predictive"].data_vars)
+        == list(tree["observed_data"].data_vars)
+        == ["outcome"]
+    )
 
 
 def test_outcomes_left_out_are_a_group_on_request(
@@ -320,12 +422,20 @@ def test_outcomes_left_out_are_a_group_on_request(
     tree = models["threads"].posterior_.to_arviz(["left_out"])
     tree["log_likelihood"] = tree["left_out"]
     theirs = arviz_stats.loo(tree, pointwise=True, reff=1.0).elpd_i.values
-    np.testing.assert_allclose(theirs, observation_scores(models["threads"]).elpd, atol=0.3)  # tails differ by reff
-    few = models["threads"].posterior_.to_arviz(["left_out"], n_observations=3, n_draws=5)["left_out"]["outcome"]
+    np.testing.assert_allclose(
+        theirs, observation_scores(models["threads"]).elpd, atol=0.3
+    )  # tails differ by reff
+    few = models["threads"].posterior_.to_arviz(["left_out"], n_observations=3, n_draws=5)[
+        "left_out"
+    ]["outcome"]
     assert few.shape == (2, 5, 3)
     names = list(few.coords["observation"].values)
-    np.testing.assert_array_equal(few, tree["left_out"]["outcome"].sel(observation=names, draw=few.coords["draw"]))
-    with pytest.raises(InputError, match="left_out needs outcomes given all others, which a fit without a behavior"):
+    np.testing.assert_array_equal(
+        few, tree["left_out"]["outcome"].sel(observation=names, draw=few.coords["draw"])
+    )
+    with pytest.raises(
+        InputError, match="left_out needs outcomes given all others, which a fit without a behavior"
+    ):
         models["features"].posterior_.to_arviz(["left_out"])
 
 
@@ -335,7 +445,9 @@ def test_bad_requests() -> None:
         post.to_arviz("prior")
     with pytest.raises(InputError, match="groups must be a list"):
         post.to_arviz(["posteriors"])
-    with pytest.raises(InputError, match="variables must be a list of names among outcome, features"):
+    with pytest.raises(
+        InputError, match="variables must be a list of names among outcome, features"
+    ):
         post.to_arviz(variables=["outcomes"])
     with pytest.raises(InputError, match="n_prior must be a whole number"):
         post.to_arviz(n_prior=0)
@@ -352,15 +464,21 @@ STATISTICS: dict[str, Call] = {
         tree, pred_mean="outcome", scale="noise_sd" if kind == "threads" else None, group="expected"
     ),
     "ci_in_rope": lambda tree, _: arviz_stats.ci_in_rope(tree, rope=(-1, 1), var_names=SCALARS),
-    "compare": lambda tree, kind: arviz_stats.compare({"one": tree, "other": tree}, var_name=scored(kind)),
-    "ecdf": lambda tree, _: arviz_stats.ecdf(tree["posterior"].dataset, var_names=SCALARS),  # it takes no tree yet
+    "compare": lambda tree, kind: arviz_stats.compare(
+        {"one": tree, "other": tree}, var_name=scored(kind)
+    ),
+    "ecdf": lambda tree, _: arviz_stats.ecdf(
+        tree["posterior"].dataset, var_names=SCALARS
+    ),  # it takes no tree yet
     "ess": lambda tree, _: arviz_stats.ess(tree),
     "eti": lambda tree, _: arviz_stats.eti(tree),
     "get_log_likelihood": lambda tree, kind: arviz_stats.get_log_likelihood(tree, scored(kind)),
     "hdi": lambda tree, _: arviz_stats.hdi(tree, var_names=SCALARS),
     "histogram": lambda tree, _: arviz_stats.histogram(tree, var_names=SCALARS),
     "kde": lambda tree, _: arviz_stats.kde(tree, var_names=["log_joint"]),
-    "kl_divergence": lambda tree, _: arviz_stats.kl_divergence(tree, tree, var_names=["log_joint"], num_samples=50),
+    "kl_divergence": lambda tree, _: arviz_stats.kl_divergence(
+        tree, tree, var_names=["log_joint"], num_samples=50
+    ),
     "loo": lambda tree, kind: arviz_stats.loo(tree, var_name=scored(kind), pointwise=True),
     "loo_expectations": lambda tree, _: arviz_stats.loo_expectations(tree, var_name="outcome"),
     "loo_i": lambda tree, kind: arviz_stats.loo_i(0, tree, var_name=scored(kind)),
@@ -368,7 +486,9 @@ STATISTICS: dict[str, Call] = {
     "loo_pit": lambda tree, _: arviz_stats.loo_pit(tree, var_names="outcome"),
     "loo_r2": lambda tree, _: arviz_stats.loo_r2(tree, var_name="outcome"),
     "loo_score": lambda tree, _: arviz_stats.loo_score(tree, var_name="outcome"),
-    "loo_subsample": lambda tree, kind: arviz_stats.loo_subsample(tree, observations=5, var_name=scored(kind)),
+    "loo_subsample": lambda tree, kind: arviz_stats.loo_subsample(
+        tree, observations=5, var_name=scored(kind)
+    ),
     "update_subsample": lambda tree, kind: arviz_stats.update_subsample(
         arviz_stats.loo_subsample(tree, observations=5, var_name=scored(kind), pointwise=True),
         tree,
@@ -378,21 +498,31 @@ STATISTICS: dict[str, Call] = {
     "mcse": lambda tree, _: arviz_stats.mcse(tree),
     "mean": lambda tree, _: arviz_stats.mean(tree),
     "median": lambda tree, _: arviz_stats.median(tree),
-    "metrics": lambda tree, kind: arviz_stats.metrics(tree, var_name="outcome", kind="acc" if kind == "binary" else "rmse"),
+    "metrics": lambda tree, kind: arviz_stats.metrics(
+        tree, var_name="outcome", kind="acc" if kind == "binary" else "rmse"
+    ),
     "mode": lambda tree, _: arviz_stats.mode(tree, var_names=SCALARS),
     "psense": lambda tree, _: arviz_stats.psense(tree, var_names=SCALARS),
     "psense_summary": lambda tree, _: arviz_stats.psense_summary(tree, var_names=SCALARS),
     "qds": lambda tree, _: arviz_stats.qds(tree, var_names=["log_joint"]),
-    "residual_r2": lambda tree, _: arviz_stats.residual_r2(tree, pred_mean="outcome", obs_name="outcome", group="expected"),
+    "residual_r2": lambda tree, _: arviz_stats.residual_r2(
+        tree, pred_mean="outcome", obs_name="outcome", group="expected"
+    ),
     "rhat": lambda tree, _: arviz_stats.rhat(tree),
-    "rhat_nested": lambda tree, _: arviz_stats.rhat_nested(tree, superchain_ids=[0, 1], var_names=SCALARS),
+    "rhat_nested": lambda tree, _: arviz_stats.rhat_nested(
+        tree, superchain_ids=[0, 1], var_names=SCALARS
+    ),
     "summary": lambda tree, _: arviz_stats.summary(tree),
     "thin": lambda tree, _: arviz_stats.thin(tree, factor=2),
-    "wasserstein": lambda tree, _: arviz_stats.wasserstein(tree, tree, var_names=["log_joint"], num_samples=50),
-    "weight_predictions": lambda tree, kind: arviz_stats.weight_predictions(2 * [only(tree, scored(kind))]),
+    "wasserstein": lambda tree, _: arviz_stats.wasserstein(
+        tree, tree, var_names=["log_joint"], num_samples=50
+    ),
+    "weight_predictions": lambda tree, kind: arviz_stats.weight_predictions(
+        2 * [only(tree, scored(kind))]
+    ),
 }
 OUTCOMES_ONLY = {  # they take numbers; features are vectors
-    "bayesian_r2", "loo_expectations", "loo_metrics", "loo_pit", "loo_r2", "loo_score", "metrics", "residual_r2",
+    "bayesian_r2", "loo_expectations", "loo_metrics", "loo_pit", "loo_r2", "loo_score", "metrics", "residual_r2",  # noqa: E501
 }  # fmt: skip
 EXCUSED = {
     "bfmi": "needs the energy of Hamiltonian Monte Carlo",
@@ -417,12 +547,16 @@ def scored(kind: str) -> str:
 
 
 def test_every_statistic_is_called_or_excused() -> None:
-    public = {name for name, part in vars(arviz_stats).items() if inspect.isfunction(part) and not name.startswith("_")}
+    public = {
+        name
+        for name, part in vars(arviz_stats).items()
+        if inspect.isfunction(part) and not name.startswith("_")
+    }
     assert public == set(STATISTICS) | set(EXCUSED)
 
 
 GENERAL = {  # they look at draws only, which all kinds have alike
-    "bayes_factor", "ci_in_rope", "ecdf", "ess", "eti", "hdi", "histogram", "kde", "kl_divergence", "mcse", "mean", "median",
+    "bayes_factor", "ci_in_rope", "ecdf", "ess", "eti", "hdi", "histogram", "kde", "kl_divergence", "mcse", "mean", "median",  # noqa: E501
     "mode", "qds", "rhat", "rhat_nested", "summary", "thin", "wasserstein",
 }  # fmt: skip
 
@@ -486,22 +620,36 @@ EXCUSED_PLOTS = {
 }
 BINARY_ONLY = {"plot_ppc_pava"}
 ONE_VARIABLE = {"plot_loo_pit"}  # they look at everything observed
-OWN_ALPHA = {"plot_psense_dist", "plot_psense_quantities"}  # they call a dimension of their own alpha
-BROKEN = {"plot_dgof_dist", "plot_rank_dist", "plot_trace_dist"} | OWN_ALPHA  # arviz-plots 0.8.0 with an xarray of 2026
+OWN_ALPHA = {
+    "plot_psense_dist",
+    "plot_psense_quantities",
+}  # they call a dimension of their own alpha
+BROKEN = {
+    "plot_dgof_dist",
+    "plot_rank_dist",
+    "plot_trace_dist",
+} | OWN_ALPHA  # arviz-plots 0.8.0 with an xarray of 2026
 CONTINUOUS_ONLY = {"plot_prior_posterior"}  # a pooled view has no degrees of freedom
 
 
 def arviz_plots() -> Any:
-    """The package, where it is installed and works with this matplotlib; ``make test-arviz`` has such an environment."""
+    """The package, where it is installed and works with this matplotlib; ``make test-arviz`` has
+    such an environment."""
     try:
-        return pytest.importorskip("arviz_plots", reason="arviz-plots is not installed", exc_type=ImportError)
+        return pytest.importorskip(
+            "arviz_plots", reason="arviz-plots is not installed", exc_type=ImportError
+        )
     except AttributeError as error:
         pytest.skip(f"arviz-plots does not work with matplotlib {mpl.__version__}: {error}")
 
 
 def test_every_plot_is_called_or_excused() -> None:
     module = arviz_plots()
-    public = {name for name, part in vars(module).items() if inspect.isfunction(part) and not name.startswith("_")}
+    public = {
+        name
+        for name, part in vars(module).items()
+        if inspect.isfunction(part) and not name.startswith("_")
+    }
     assert public <= set(PLOTS) | set(EXCUSED_PLOTS)
 
 
@@ -514,10 +662,15 @@ def test_plots_take_the_tree(
     if (name in BINARY_ONLY and kind != "binary") or (name in CONTINUOUS_ONLY and kind == "binary"):
         pytest.skip("not for this kind of outcome")
     if name in BROKEN and module.__version__ == "0.8.0" and xr.__version__ >= "2026":
-        pytest.skip(f"{name} of arviz-plots 0.8.0, the last for Python 3.11, works with an xarray before 2026 only")
+        pytest.skip(
+            f"{name} of arviz-plots 0.8.0, the last for Python 3.11, works with an xarray before "
+            "2026 only"
+        )
     tree = forest[kind].copy()
     if name in ONE_VARIABLE:
         tree = models[kind].posterior_.to_arviz(variables=["outcome"], n_prior=2)
     if name in OWN_ALPHA:
-        tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().rename(alpha="concentration"))
+        tree["posterior"] = xr.DataTree(
+            tree["posterior"].to_dataset().rename(alpha="concentration")
+        )
     assert getattr(module, name)(tree, backend="none", **PLOTS[name]) is not None

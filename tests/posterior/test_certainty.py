@@ -36,7 +36,9 @@ def test_a_cluster_that_falls_apart_and_two_that_are_one() -> None:
     other = np.array([0, 0, 3, 3, 1, 1, 1, 1, 1, 1])
     z = np.array([other if i % 4 == 0 else LABELS for i in range(40)])
     text = text_of(z)
-    assert text.startswith("Half of the draws have exactly these clusters, and 95% but for at most 5 of 10;")
+    assert text.startswith(
+        "Half of the draws have exactly these clusters, and 95% but for at most 5 of 10;"
+    )
     assert text.endswith("clusters 1 and 2 are one, cluster 0 falls into 2 parts.")
 
 

@@ -1,4 +1,5 @@
-"""Predictive intervals hold the stated share of outcomes, over data sets drawn from the model itself."""
+"""Predictive intervals hold the stated share of outcomes, over data sets drawn from the model
+itself."""
 
 import numpy as np
 import pytest
@@ -10,11 +11,15 @@ from dualview.partitions.choice import partition_prior
 N_USERS, N_THREADS, N_TEST = 6, 12, 10
 
 
-def dataset(rng: np.random.Generator, n_clusters: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def dataset(
+    rng: np.random.Generator, n_clusters: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Features, participation and outcomes from the prior with constants (0, 1) everywhere."""
     design = rng.integers(0, 2, (N_THREADS + N_TEST, N_USERS)).astype(float)
     design[:, 0] = 1.0
-    blank = dv.SharedOutcome(design, np.arange(len(design)), noise_variance=1.0).prepare(dv.GaussianPrior(0.0, 1.0))[1]
+    blank = dv.SharedOutcome(design, np.arange(len(design)), noise_variance=1.0).prepare(
+        dv.GaussianPrior(0.0, 1.0)
+    )[1]
     model = Model(partition_prior(n_clusters), np.zeros((N_USERS, 1)), blank, N_USERS)
     drawn = model.simulate(rng, model.draw_prior(rng))
     assert drawn.features is not None
@@ -39,7 +44,9 @@ def test_coverage_of_intervals(n_clusters: int | None) -> None:
             feature_prior=dv.GaussianPrior(0.0, 1.0),
             behavior_prior=dv.GaussianPrior(0.0, 1.0),
         )
-        model.fit(features, dv.SharedOutcome(design[:N_THREADS], outcome[:N_THREADS], noise_variance=1.0))
+        model.fit(
+            features, dv.SharedOutcome(design[:N_THREADS], outcome[:N_THREADS], noise_variance=1.0)
+        )
         predicted = model.predict_outcome(design[N_THREADS:])
         ends = [predicted.interval(p) for p in nominal]
         test = outcome[N_THREADS:]

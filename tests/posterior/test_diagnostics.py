@@ -37,7 +37,9 @@ def test_table_agrees_with_arviz() -> None:
     dataset = xr.Dataset({"x": (("chain", "draw"), values)})
     assert row["r_hat"] == pytest.approx(float(arviz_stats.rhat(dataset)["x"]))
     assert row["ess_bulk"] == pytest.approx(float(arviz_stats.ess(dataset, method="bulk")["x"]))
-    assert row["ess_tail"] == pytest.approx(float(arviz_stats.ess(dataset, method="tail", prob=(0.05, 0.95))["x"]))
+    assert row["ess_tail"] == pytest.approx(
+        float(arviz_stats.ess(dataset, method="tail", prob=(0.05, 0.95))["x"])
+    )
 
 
 def test_shifted_chain_is_noticed() -> None:
@@ -57,7 +59,9 @@ def test_drift_gives_a_large_geweke_score() -> None:
 
 
 def test_geweke_score_is_standard_normal_for_stationary_chains() -> None:
-    scores = np.array([diagnostics.geweke(autoregressive(seed, 0.5, (1, 2000))) for seed in range(60)])
+    scores = np.array(
+        [diagnostics.geweke(autoregressive(seed, 0.5, (1, 2000))) for seed in range(60)]
+    )
     assert abs(scores.mean()) < 4.5 / np.sqrt(60)
     assert 0.7 < scores.std() < 1.4
 
@@ -75,7 +79,9 @@ def test_one_chain_and_few_draws_are_named() -> None:
     assert "Too few draws" in text
 
 
-@pytest.mark.parametrize(("r_hat", "said"), [(1.0123, "1.012,"), (1.234, "1.23,"), (2.3e15, "above 100,")])
+@pytest.mark.parametrize(
+    ("r_hat", "said"), [(1.0123, "1.012,"), (1.234, "1.23,"), (2.3e15, "above 100,")]
+)
 def test_an_r_hat_is_told_with_the_digits_that_mean_something(r_hat: float, said: str) -> None:
     table = diagnostics.table({"x": autoregressive(5, 0.1)})
     _, text = diagnostics.verdict(table.assign(r_hat=r_hat), 4)
@@ -111,7 +117,8 @@ def test_paper_sum_refuses_what_it_cannot_say() -> None:
 
 
 def test_verdict_looks_at_the_pairs_that_are_least_certain() -> None:
-    """Six users: 0 and 1 always together, 2 and 5 half the time, 3 and 4 one time in ten; everybody else never."""
+    """Six users: 0 and 1 always together, 2 and 5 half the time, 3 and 4 one time in ten; everybody
+    else never."""
     rng = np.random.default_rng(0)
     z = np.tile([0, 0, 1, 2, 3, 4], (2000, 1))
     half, tenth = rng.random(2000) < 0.5, rng.random(2000) < 0.1

@@ -15,7 +15,11 @@ from dualview.posterior.files import content_digest
 def posterior() -> dv.Posterior:
     forum = dv.datasets.agreement(12, 20, seed=0)
     behavior = dv.SharedOutcome(forum.participation, forum.outcome, intercept=True)
-    return dv.DualViewMixture(n_warmup=20, n_draws=20, n_chains=2).fit(forum.features, behavior).posterior_
+    return (
+        dv.DualViewMixture(n_warmup=20, n_draws=20, n_chains=2)
+        .fit(forum.features, behavior)
+        .posterior_
+    )
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +73,9 @@ def test_a_changed_byte_is_noticed_or_harmless(n: int, content: bytes, tmp_path:
     saved = dv.load(path)
     rng = np.random.default_rng(0)
     said: list[str] = []
-    for place, change in zip(rng.integers(len(content), size=n), rng.integers(1, 256, size=n), strict=True):
+    for place, change in zip(
+        rng.integers(len(content), size=n), rng.integers(1, 256, size=n), strict=True
+    ):
         damaged = bytearray(content)
         damaged[place] ^= int(change)
         path.write_bytes(damaged)
@@ -91,22 +97,35 @@ def test_a_damaged_file_beside_its_chains_names_the_command_that_mends_it(
     (tmp_path / "request.json").write_text("{}")
     place = content.index(posterior["alpha"].astype("<f8").tobytes())
     path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-    with pytest.raises(FileError, match=rf"is damaged: its content differs .* from the chains: dualview resume {tmp_path}"):
+    with pytest.raises(
+        FileError,
+        match=rf"is damaged: its content differs .* from the chains: dualview resume {tmp_path}",
+    ):
         dv.load(path)
 
 
-def test_the_digest_is_of_the_content_and_not_of_how_it_is_stored(content: bytes, tmp_path: Path) -> None:
+def test_the_digest_is_of_the_content_and_not_of_how_it_is_stored(
+    content: bytes, tmp_path: Path
+) -> None:
     (tmp_path / "run.nc").write_bytes(content)
     tree = xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf").load()
-    tree.to_netcdf(tmp_path / "again.nc", engine="h5netcdf", encoding={"/posterior": {"latent": {"zlib": True}}})
+    tree.to_netcdf(
+        tmp_path / "again.nc",
+        engine="h5netcdf",
+        encoding={"/posterior": {"latent": {"zlib": True}}},
+    )
     assert equal(dv.load(tmp_path / "again.nc"), dv.load(tmp_path / "run.nc"))
-    big_endian = tree.map_over_datasets(lambda part: part.map(lambda v: v.astype(v.dtype.newbyteorder(">"))))
+    big_endian = tree.map_over_datasets(
+        lambda part: part.map(lambda v: v.astype(v.dtype.newbyteorder(">")))
+    )
     assert content_digest(big_endian) == content_digest(tree) == tree.attrs["content_digest"]
     tree["posterior"]["alpha"][0, 0] += 1e-9
     assert content_digest(tree) != tree.attrs["content_digest"]
 
 
-def test_files_without_a_digest_still_load(posterior: dv.Posterior, content: bytes, tmp_path: Path) -> None:
+def test_files_without_a_digest_still_load(
+    posterior: dv.Posterior, content: bytes, tmp_path: Path
+) -> None:
     (tmp_path / "run.nc").write_bytes(content)
     tree = xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf").load()
     del tree.attrs["content_digest"]
@@ -122,7 +141,9 @@ def test_foreign_files(tmp_path: Path) -> None:
     xr.Dataset({"x": ("i", [1.0])}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     with pytest.raises(FileError, match="not a posterior written by dualview"):
         dv.load(tmp_path / "other.nc")
-    newer = xr.Dataset({"x": ("i", [1.0])}, attrs={"format": "dualview posterior", "format_version": 99})
+    newer = xr.Dataset(
+        {"x": ("i", [1.0])}, attrs={"format": "dualview posterior", "format_version": 99}
+    )
     newer.to_netcdf(tmp_path / "newer.nc", engine="h5netcdf")
     with pytest.raises(FileError, match="format 99; this version reads format 1"):
         dv.load(tmp_path / "newer.nc")
@@ -140,7 +161,10 @@ def test_nothing_is_left_when_writing_fails(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    with pytest.raises(FileError, match=r"could not be written: No space left on device\. What was saved before is unchanged"):
+    with pytest.raises(
+        FileError,
+        match=r"could not be written: No space left on device\. What was saved before is unchanged",
+    ):
         posterior.save(path)
     assert path.read_bytes() == content
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.nc"]

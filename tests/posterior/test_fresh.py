@@ -1,4 +1,5 @@
-"""Clusters that nobody is in: their first vector's density by brute force, and what is drawn once they have one."""
+"""Clusters that nobody is in: their first vector's density by brute force, and what is drawn once
+they have one."""
 
 import numpy as np
 import pytest
@@ -18,9 +19,13 @@ from dualview.views.gaussian import density as densities
 def base_of(n_dims: int, dof: float, n_draws: int = 1) -> Base:
     """A base of no symmetry, in every draw the same."""
     rng = np.random.default_rng(n_dims)
-    matrices = [root @ root.T + 0.3 * np.eye(n_dims) for root in rng.standard_normal((2, n_dims, n_dims))]
+    matrices = [
+        root @ root.T + 0.3 * np.eye(n_dims) for root in rng.standard_normal((2, n_dims, n_dims))
+    ]
     parts = (rng.standard_normal(n_dims), *matrices)
-    return Base(*(np.tile(part, (n_draws, *[1] * part.ndim)) for part in parts), np.full(n_draws, dof))
+    return Base(
+        *(np.tile(part, (n_draws, *[1] * part.ndim)) for part in parts), np.full(n_draws, dof)
+    )
 
 
 @pytest.mark.parametrize("dof", [0.3, 4.0])
@@ -33,13 +38,18 @@ def test_density_of_one_number_is_the_integral_over_mean_and_precision(dof: floa
             s, dof / 2, scale=2 / (dof * covariance)
         )
 
-    exact = sum(integrate.quad(given_scale, *ends, epsabs=1e-12)[0] for ends in ((0, 1e-6), (1e-6, 0.1), (0.1, 5), (5, np.inf)))
+    exact = sum(
+        integrate.quad(given_scale, *ends, epsabs=1e-12)[0]
+        for ends in ((0, 1e-6), (1e-6, 0.1), (0.1, 5), (5, np.inf))
+    )
     fresh = FreshClusters(np.random.default_rng(0), base_of(1, dof), 20_000)
     assert np.exp(fresh.log_density(np.array([x]))).mean() == pytest.approx(exact, rel=1e-3)
 
 
 @pytest.mark.parametrize(("n_dims", "dof"), [(3, 2.2), (3, 9.0), (6, 7.0)])
-def test_density_of_a_vector_is_the_average_over_clusters_from_the_base(n_dims: int, dof: float) -> None:
+def test_density_of_a_vector_is_the_average_over_clusters_from_the_base(
+    n_dims: int, dof: float
+) -> None:
     base, rng = base_of(n_dims, dof), np.random.default_rng(1)
     x = base.means[0] + 0.5
     one = views.Base(*(part[0] for part in base))
@@ -50,7 +60,9 @@ def test_density_of_a_vector_is_the_average_over_clusters_from_the_base(n_dims: 
 
 
 @pytest.mark.parametrize(("n_dims", "dof"), [(1, 0.8), (3, 5.0)])
-def test_first_vector_and_what_it_opens_have_the_base_s_distribution(n_dims: int, dof: float) -> None:
+def test_first_vector_and_what_it_opens_have_the_base_s_distribution(
+    n_dims: int, dof: float
+) -> None:
     """Draw x, then μ and S given x: μ and S are from the base, and x is normal given both."""
     base, rng, n = base_of(n_dims, dof), np.random.default_rng(2), 40_000
     fresh = FreshClusters(rng, base, n)
@@ -59,7 +71,9 @@ def test_first_vector_and_what_it_opens_have_the_base_s_distribution(n_dims: int
     mean, precision, covariance, _ = (part[0] for part in base)
     away = (means - mean) @ np.linalg.cholesky(precision)  # standard normal
     rest = np.einsum("nij,ni->nj", factors, x - means)  # standard normal too
-    inside = np.einsum("ij,njk->nik", np.linalg.cholesky(covariance).T, factors)  # S in units where W_0 = I
+    inside = np.einsum(
+        "ij,njk->nik", np.linalg.cholesky(covariance).T, factors
+    )  # S in units where W_0 = I
     log_determinants = 2 * np.log(np.abs(np.linalg.det(inside)))
     expected = sum(stats.chi2(dof - d).expect(np.log) for d in range(n_dims)) - n_dims * np.log(dof)
     scores = [
@@ -89,22 +103,31 @@ def test_the_lightest_tails_and_the_heaviest_stay_numbers() -> None:
     narrow = FreshClusters(np.random.default_rng(0), base_of(4, 3.0 + 9e-3), 500)
     assert np.isfinite(narrow.log_density(np.ones(4))).all()
     assert np.isfinite(narrow.roots).all()
-    assert all(np.isfinite(part).all() for part in narrow.opened(np.random.default_rng(1), np.arange(500), np.ones(4)))
+    assert all(
+        np.isfinite(part).all()
+        for part in narrow.opened(np.random.default_rng(1), np.arange(500), np.ones(4))
+    )
 
 
 @pytest.fixture(scope="module")
 def six_features() -> tuple[dv.DualViewMixture, np.ndarray]:
     """Two groups in six features, and a newcomer on the edge of one."""
     rng = np.random.default_rng(4)
-    x = rng.standard_normal((40, 6)) @ rng.standard_normal((6, 6)) + 6.0 * (np.arange(40) % 2)[:, None]
+    x = (
+        rng.standard_normal((40, 6)) @ rng.standard_normal((6, 6))
+        + 6.0 * (np.arange(40) % 2)[:, None]
+    )
     model = dv.DualViewMixture(n_warmup=200, n_draws=50, n_chains=2, random_state=1)
     return model.fit(x), x[:1] + 0.2 * rng.standard_normal(6)
 
 
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_chance_of_a_new_cluster_is_exact_at_six_features(six_features: tuple[dv.DualViewMixture, np.ndarray]) -> None:
-    """Against the sum over clusters with the base's density by quadrature, in the user's units; seeds hardly matter."""
+def test_chance_of_a_new_cluster_is_exact_at_six_features(
+    six_features: tuple[dv.DualViewMixture, np.ndarray],
+) -> None:
+    """Against the sum over clusters with the base's density by quadrature, in the user's units;
+    seeds hardly matter."""
     model, newcomer = six_features
     post = model.posterior_
     x = post.units["features"].to_working(newcomer)
@@ -129,7 +152,9 @@ def chance_of_a_new_cluster(post: dv.Posterior, newcomer: np.ndarray) -> float:
         new += alpha[i] / (alpha[i] + n_users) * normal_density(newcomer - mean, spreads).mean()
         own = table["owner"] == i
         roots = units.factor @ np.swapaxes(np.linalg.inv(table["features.factors"][own]), 1, 2)
-        density = normal_density(newcomer - units.vectors(table["features.means"][own]), roots @ np.swapaxes(roots, 1, 2))
+        density = normal_density(
+            newcomer - units.vectors(table["features.means"][own]), roots @ np.swapaxes(roots, 1, 2)
+        )
         old += (table["count"][own] * density).sum() / (alpha[i] + n_users)
     return new / (new + old)
 

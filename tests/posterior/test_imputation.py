@@ -17,11 +17,14 @@ SETTINGS = {"n_warmup": 200, "n_draws": 400, "n_chains": 2}
 
 
 def people(n: int = 60) -> pd.DataFrame:
-    """Two groups that differ in every column; the second cell of each kind is missing for somebody."""
+    """Two groups that differ in every column; the second cell of each kind is missing for
+    somebody."""
     rng = np.random.default_rng(5)
     group = np.arange(n) % 2
     grades = pd.Categorical.from_codes(
-        np.clip(3 * group + rng.integers(-1, 2, n), 0, 3), ["low", "mid", "high", "top"], ordered=True
+        np.clip(3 * group + rng.integers(-1, 2, n), 0, 3),
+        ["low", "mid", "high", "top"],
+        ordered=True,
     )
     earned = rng.normal(1000.0 + 2000.0 * group, 100.0)
     hidden = np.arange(n) >= n - 6
@@ -42,7 +45,10 @@ def people(n: int = 60) -> pd.DataFrame:
     return table
 
 
-COLUMNS = {"earned": dv.Censored("earned_low", "earned_high"), "posts": {"kind": "count", "scale": "log1p"}}
+COLUMNS = {
+    "earned": dv.Censored("earned_low", "earned_high"),
+    "posts": {"kind": "count", "scale": "log1p"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +61,7 @@ def test_cells_of_the_fit(model: dv.DualViewMixture) -> None:
     table = people()
     cells = found.cells.set_index(["user", "column"])
     assert set(cells.index) == {
-        ("u10", "height"), ("u11", "posts"), ("u12", "grade"), ("u13", "town"), *((f"u{i}", "earned") for i in range(54, 60)),
+        ("u10", "height"), ("u11", "posts"), ("u12", "grade"), ("u13", "town"), *((f"u{i}", "earned") for i in range(54, 60)),  # noqa: E501
     }  # fmt: skip
     assert 150 < cells.loc[("u10", "height"), "value"] < 170
     assert 15 < cells.loc[("u11", "posts"), "value"] < 50
@@ -90,10 +96,15 @@ def test_the_completed_table_keeps_what_is_known(model: dv.DualViewMixture) -> N
 def test_draws_are_the_posteriors(model: dv.DualViewMixture) -> None:
     found, post = model.impute(), model.posterior_
     names = post.tree["posterior"].coords["cell"].values.tolist()
-    np.testing.assert_array_equal(found.draws("u10", "height"), post.flat("features.cells")[:, names.index("u10/height")])
+    np.testing.assert_array_equal(
+        found.draws("u10", "height"), post.flat("features.cells")[:, names.index("u10/height")]
+    )
     drawn = found.draws("u13", "town")
     share = found.probabilities("town").loc["u13", "Metz"]
-    assert abs((drawn == "Metz").mean() - share) < ACCEPT * np.sqrt(share * (1 - share) / len(drawn)) + 1e-9
+    assert (
+        abs((drawn == "Metz").mean() - share)
+        < ACCEPT * np.sqrt(share * (1 - share) / len(drawn)) + 1e-9
+    )
     np.testing.assert_allclose(found.probabilities("grade").sum(axis=1), 1.0)
     assert found.n_draws == 800
 
@@ -105,7 +116,7 @@ def test_the_table_of_the_fit_means_its_users(model: dv.DualViewMixture) -> None
 def test_new_users(model: dv.DualViewMixture) -> None:
     """Somebody like the second group, of whom little is known; and somebody of whom nothing is."""
     new = pd.DataFrame(
-        {"height": [181.0, None], "posts": [None, None], "grade": [None, None], "earned_low": [2000.0, None],
+        {"height": [181.0, None], "posts": [None, None], "grade": [None, None], "earned_low": [2000.0, None],  # noqa: E501
          "earned_high": [None, None], "town": [None, None]},
         index=["eve", "bob"],
     )  # fmt: skip
@@ -122,7 +133,10 @@ def test_new_users(model: dv.DualViewMixture) -> None:
     assert spread.iloc[0] < 165 < 175 < spread.iloc[1]
     again = model.impute(new, n_draws=2000)
     pd.testing.assert_frame_equal(again.cells, found.cells)
-    assert model.impute(new, n_draws=2000, seed=1).draws("bob", "height")[0] != found.draws("bob", "height")[0]
+    assert (
+        model.impute(new, n_draws=2000, seed=1).draws("bob", "height")[0]
+        != found.draws("bob", "height")[0]
+    )
 
 
 def test_an_array_with_missing_cells_and_one_without() -> None:
@@ -143,7 +157,9 @@ def test_messages(model: dv.DualViewMixture) -> None:
     found = model.impute()
     with pytest.raises(InputError, match="No cell of user 'u0' in column 'height' was filled in"):
         found.draws("u0", "height")
-    with pytest.raises(InputError, match="'height' is no column with levels; those are grade, town"):
+    with pytest.raises(
+        InputError, match="'height' is no column with levels; those are grade, town"
+    ):
         found.probabilities("height")
     with pytest.raises(InputError, match="draw must be from 0 to 799; got 800"):
         found.completed(800)

@@ -19,15 +19,23 @@ def _parts(cases: slice) -> Parts:
 
 
 def _vector_parts(cases: slice) -> VectorParts:
-    return VectorParts(EVEN, LOCATIONS[:, cases], np.broadcast_to(np.eye(Q), (S, LOCATIONS[:, cases].shape[1], Q, Q)))
+    return VectorParts(
+        EVEN,
+        LOCATIONS[:, cases],
+        np.broadcast_to(np.eye(Q), (S, LOCATIONS[:, cases].shape[1], Q, Q)),
+    )
 
 
 PREDICTIONS = [
     pytest.param(NormalMixture(N, S, _parts), id="NormalMixture"),
     pytest.param(ChoiceMixture(N, S, _parts), id="ChoiceMixture"),
     pytest.param(VectorMixture(N, Q, S, _vector_parts), id="VectorMixture"),
-    pytest.param(WeightedDraws(LOCATIONS[..., 0], np.broadcast_to(EVEN, (S, N))), id="WeightedDraws"),
-    pytest.param(WeightedDraws(LOCATIONS, np.broadcast_to(EVEN, (S, N))), id="WeightedDraws of vectors"),
+    pytest.param(
+        WeightedDraws(LOCATIONS[..., 0], np.broadcast_to(EVEN, (S, N))), id="WeightedDraws"
+    ),
+    pytest.param(
+        WeightedDraws(LOCATIONS, np.broadcast_to(EVEN, (S, N))), id="WeightedDraws of vectors"
+    ),
 ]
 
 
@@ -35,19 +43,29 @@ PREDICTIONS = [
 def posterior() -> dv.Posterior:
     forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
     behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    return dv.DualViewMixture(n_warmup=20, n_draws=50, n_chains=1).fit(forum.features, behavior).posterior_
+    return (
+        dv.DualViewMixture(n_warmup=20, n_draws=50, n_chains=1)
+        .fit(forum.features, behavior)
+        .posterior_
+    )
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 def test_of_predictions(prediction) -> None:
     wide, narrow = prediction.interval(0.9), prediction.interval(0.5)
     assert wide.shape == narrow.shape == (*prediction.median.shape, 2)
-    for inner, outer in ((prediction.median, narrow), (narrow[..., 0], wide), (narrow[..., 1], wide)):
+    for inner, outer in (
+        (prediction.median, narrow),
+        (narrow[..., 0], wide),
+        (narrow[..., 1], wide),
+    ):
         assert np.all(outer[..., 0] < inner)
         assert np.all(inner < outer[..., 1])
 
 
-@pytest.mark.parametrize("name", ["alpha", "latent", "features.base_mean", "features.base_covariance"])
+@pytest.mark.parametrize(
+    "name", ["alpha", "latent", "features.base_mean", "features.base_covariance"]
+)
 def test_of_the_posterior(posterior: dv.Posterior, name: str) -> None:
     draws = posterior.flat(name)
     found = posterior.interval(name, 0.8)

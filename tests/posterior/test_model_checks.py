@@ -1,4 +1,5 @@
-"""Checks of the model: statistics, p-values and verdicts; what breaks the model is seen by the check made for it."""
+"""Checks of the model: statistics, p-values and verdicts; what breaks the model is seen by the
+check made for it."""
 
 from typing import Any
 
@@ -9,7 +10,15 @@ from scipy import stats
 import dualview as dv
 from dualview.errors import InputError
 from dualview.posterior import model_checks, residuals
-from dualview.posterior.model_checks import Check, Statistic, combined, judged, rand_index, verdict_of, view_check
+from dualview.posterior.model_checks import (
+    Check,
+    Statistic,
+    combined,
+    judged,
+    rand_index,
+    verdict_of,
+    view_check,
+)
 from dualview.posterior.residuals import residuals_of
 
 FORUM = dv.datasets.agreement(24, 60, n_clusters=3, seed=2)
@@ -17,7 +26,9 @@ NOISE = 3.0 * np.random.default_rng(0).standard_normal(60)
 LENGTH: dict[str, Any] = {"n_warmup": 200, "n_draws": 150, "n_chains": 2}
 
 
-def fitted(noise: np.ndarray, latent: np.ndarray = FORUM.latent, **options: Any) -> dv.DualViewMixture:
+def fitted(
+    noise: np.ndarray, latent: np.ndarray = FORUM.latent, **options: Any
+) -> dv.DualViewMixture:
     behavior = dv.SharedOutcome(FORUM.participation, FORUM.participation @ latent + noise)
     return dv.DualViewMixture(**LENGTH, **options).fit(FORUM.features, behavior)
 
@@ -45,7 +56,9 @@ def test_statistics_are_those_of_the_books() -> None:
     assert model_checks.kurtosis(x) == pytest.approx(stats.kurtosis(x, fisher=False))
     assert model_checks.rank_correlation(x, x**2) == pytest.approx(1.0)
     y = x + np.random.default_rng(1).standard_normal(200)
-    assert model_checks.explained(y[:, None], x[:, None]) == pytest.approx(stats.linregress(x, y).rvalue ** 2)
+    assert model_checks.explained(y[:, None], x[:, None]) == pytest.approx(
+        stats.linregress(x, y).rvalue ** 2
+    )
     levels = np.sort(np.random.default_rng(2).random(50))
     place = np.arange(1, 51)
     wanted = -50 - np.sum((2 * place - 1) / 50 * (np.log(levels) + np.log(1 - levels[::-1])))
@@ -53,7 +66,9 @@ def test_statistics_are_those_of_the_books() -> None:
     vectors = np.random.default_rng(3).standard_normal((30, 2))
     centred = vectors - vectors.mean(axis=0)
     inverse = np.linalg.inv(np.cov(vectors.T, bias=True))
-    assert model_checks.mardia(vectors) == pytest.approx(np.mean([(a @ inverse @ b) ** 3 for a in centred for b in centred]))
+    assert model_checks.mardia(vectors) == pytest.approx(
+        np.mean([(a @ inverse @ b) ** 3 for a in centred for b in centred])
+    )
 
 
 def test_p_values_are_combined_as_they_should_be() -> None:
@@ -73,7 +88,12 @@ def test_p_values_are_combined_as_they_should_be() -> None:
 
 
 def test_verdicts_follow_the_p_value() -> None:
-    assert [verdict_of(p) for p in (0.5, 0.011, 0.009, 0.0005)] == ["fine", "fine", "look here", "the model is wrong here"]
+    assert [verdict_of(p) for p in (0.5, 0.011, 0.009, 0.0005)] == [
+        "fine",
+        "fine",
+        "look here",
+        "the model is wrong here",
+    ]
     null = np.random.default_rng(5).standard_normal(5000)
     one = Statistic("name", "about it", "something else", lambda x: float(x[0]))
     check = judged(one, np.full(10, 9.0), null)
@@ -101,7 +121,15 @@ def test_a_right_model_is_fine(checks: Any) -> None:
     assert len(tested) >= 12
     assert sum(check.verdict != "fine" for check in tested) <= 1
     assert "outcomes: fine." in checks.text()
-    assert list(checks.table.columns) == ["verdict", "p", "value", "usual_low", "usual_high", "about", "advice"]
+    assert list(checks.table.columns) == [
+        "verdict",
+        "p",
+        "value",
+        "usual_low",
+        "usual_high",
+        "about",
+        "advice",
+    ]
     assert set(checks.levels()) == {"outcomes", "features", "behavior"}
 
 
@@ -122,7 +150,9 @@ def test_dependence_in_time_is_seen() -> None:
 
 @pytest.mark.slow
 def test_slopes_are_seen_and_the_link_mends_it() -> None:
-    centres = np.array([FORUM.features[FORUM.labels == k].mean(axis=0) for k in range(3)])[FORUM.labels]
+    centres = np.array([FORUM.features[FORUM.labels == k].mean(axis=0) for k in range(3)])[
+        FORUM.labels
+    ]
     latent = FORUM.latent + 300.0 * (FORUM.features - centres)[:, 0]
     user = np.repeat(np.arange(24), 6)
     outcome = latent[user] + np.random.default_rng(3).standard_normal(len(user))
@@ -138,7 +168,11 @@ def test_slopes_are_seen_and_the_link_mends_it() -> None:
 def test_noise_by_cluster_is_seen() -> None:
     rng, user = np.random.default_rng(4), np.repeat(np.arange(24), 12)
     sds = np.array([1.0, 8.0, 1.0])[FORUM.labels]
-    behavior = dv.UserRegression(user, np.ones((len(user), 1)), FORUM.latent[user] + sds[user] * rng.standard_normal(len(user)))
+    behavior = dv.UserRegression(
+        user,
+        np.ones((len(user), 1)),
+        FORUM.latent[user] + sds[user] * rng.standard_normal(len(user)),
+    )
     found = dv.DualViewMixture(3, **LENGTH).fit(FORUM.features, behavior).check(refit=False)
     assert found["outcomes: noise by cluster"].verdict == "the model is wrong here"
 
@@ -148,7 +182,11 @@ def test_yes_or_no_outcomes_and_features_alone_are_checked() -> None:
     rng, user = np.random.default_rng(5), np.repeat(np.arange(24), 8)
     chance = 1 / (1 + np.exp(-np.array([-2.0, 0.0, 2.0])[FORUM.labels][user]))
     behavior = dv.BinaryOutcomes(user, np.ones((len(user), 1)), rng.random(len(user)) < chance)
-    found = dv.DualViewMixture(pooling="cluster", **LENGTH).fit(FORUM.features, behavior).check(refit=False)
+    found = (
+        dv.DualViewMixture(pooling="cluster", **LENGTH)
+        .fit(FORUM.features, behavior)
+        .check(refit=False)
+    )
     assert found["outcomes"].verdict == "fine"
     assert "outcomes: tails" not in found.table.index
     alone = dv.DualViewMixture(**LENGTH).fit(FORUM.features).check()
@@ -197,7 +235,9 @@ def test_bad_requests(good: dv.DualViewMixture) -> None:
 
 def test_very_small_fits_have_the_checks_that_they_have_data_for() -> None:
     behavior = dv.SharedOutcome(np.eye(3), [1.0, 2.0, 4.0])
-    model = dv.DualViewMixture(n_warmup=5, n_draws=2, n_chains=1).fit([[0.0], [1.0], [3.0]], behavior)
+    model = dv.DualViewMixture(n_warmup=5, n_draws=2, n_chains=1).fit(
+        [[0.0], [1.0], [3.0]], behavior
+    )
     found = model.check(refit=False)
     assert [check.name for check in found] == ["sizes"]
     assert np.isfinite(found["sizes"].p)

@@ -1,4 +1,5 @@
-"""New users with missing cells, intervals and categories: against fits that include them, and against integrals."""
+"""New users with missing cells, intervals and categories: against fits that include them, and
+against integrals."""
 
 import warnings
 from collections.abc import Callable
@@ -36,7 +37,8 @@ INF = np.inf
 
 
 def small_table() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Two groups; the last two users are new and take part in nothing: one lacks a number, the other a category."""
+    """Two groups; the last two users are new and take part in nothing: one lacks a number, the
+    other a category."""
     rng = np.random.default_rng(3)
     group = np.arange(N_USERS + 2) % 2
     table = pd.DataFrame(
@@ -50,7 +52,11 @@ def small_table() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     table.loc[[2, N_USERS + 1], "town"] = None
     participation = rng.integers(0, 2, (N_THREADS, N_USERS)).astype(float)
     latent = 3.0 * group - 1.5 + 0.5 * rng.standard_normal(len(group))
-    return table, participation, participation @ latent[:N_USERS] + 0.7 * rng.standard_normal(N_THREADS)
+    return (
+        table,
+        participation,
+        participation @ latent[:N_USERS] + 0.7 * rng.standard_normal(N_THREADS),
+    )
 
 
 TABLE, PARTICIPATION, OUTCOME = small_table()
@@ -58,15 +64,21 @@ CODEBOOK = Columns.from_table(TABLE, {"posts": {"kind": "count", "scale": "log1p
 NEW = TABLE.iloc[N_USERS:]
 
 
-def fit(seed: int, users: list[int], n_clusters: int | None, link: str | None, n_draws: int) -> dv.DualViewMixture:
+def fit(
+    seed: int, users: list[int], n_clusters: int | None, link: str | None, n_draws: int
+) -> dv.DualViewMixture:
     """A fit to some users, by the codebook of all: shares of levels are constants of the model."""
     lengths = {"n_warmup": min(400, n_draws // 2), "n_draws": n_draws, "n_chains": 1}
-    model = dv.DualViewMixture(n_clusters, link=link, init="one", random_state=seed, **lengths, **PRIORS)
+    model = dv.DualViewMixture(
+        n_clusters, link=link, init="one", random_state=seed, **lengths, **PRIORS
+    )
     participation = np.zeros((N_THREADS, len(users)))
     participation[:, :N_USERS] = PARTICIPATION
     behavior = dv.SharedOutcome(participation, OUTCOME, noise_variance=4.0)
     cells = CODEBOOK.cells(TABLE).take(np.array(users))
-    return take_draws(model, Data(None, ["height", "posts"], behavior, range(len(users)), CODEBOOK, cells))
+    return take_draws(
+        model, Data(None, ["height", "posts"], behavior, range(len(users)), CODEBOOK, cells)
+    )
 
 
 def take_draws(model: dv.DualViewMixture, data: Data) -> dv.DualViewMixture:
@@ -77,17 +89,23 @@ def take_draws(model: dv.DualViewMixture, data: Data) -> dv.DualViewMixture:
 
 def compare(predicted: Callable[[int], np.ndarray], refitted: Callable[[int], np.ndarray]) -> float:
     """Largest |z| between two estimates of the same numbers, each from independent runs."""
-    runs = [np.array([estimate(seed) for seed in range(N_RUNS)]) for estimate in (predicted, refitted)]
+    runs = [
+        np.array([estimate(seed) for seed in range(N_RUNS)]) for estimate in (predicted, refitted)
+    ]
     error = np.sqrt(sum(run.var(axis=0, ddof=1) / N_RUNS for run in runs))
     return float(np.abs((runs[0].mean(axis=0) - runs[1].mean(axis=0)) / error).max())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n_clusters", "link"), [(None, None), (3, None), (None, "linear")], ids=["inferred", "fixed", "with a link"]
+    ("n_clusters", "link"),
+    [(None, None), (3, None), (None, "linear")],
+    ids=["inferred", "fixed", "with a link"],
 )
 @pytest.mark.parametrize("lacks", ["height", "town"])
-def test_prediction_equals_a_fit_that_includes_the_user(lacks: str, n_clusters: int | None, link: str | None) -> None:
+def test_prediction_equals_a_fit_that_includes_the_user(
+    lacks: str, n_clusters: int | None, link: str | None
+) -> None:
     check_against_fits_with_the_user(lacks, n_clusters, link, n_draws=1500)
 
 
@@ -95,8 +113,11 @@ def test_prediction_equals_a_short_fit_that_includes_the_user() -> None:
     check_against_fits_with_the_user("height", None, None, n_draws=400)
 
 
-def check_against_fits_with_the_user(lacks: str, n_clusters: int | None, link: str | None, n_draws: int) -> None:
-    """Latent behavior, and the cell that the user lacks: its distribution function, or the probabilities of its levels."""
+def check_against_fits_with_the_user(
+    lacks: str, n_clusters: int | None, link: str | None, n_draws: int
+) -> None:
+    """Latent behavior, and the cell that the user lacks: its distribution function, or the
+    probabilities of its levels."""
     place = 0 if lacks == "height" else 1
     new = NEW.iloc[place : place + 1]
     users = [*range(N_USERS), N_USERS + place]
@@ -117,7 +138,9 @@ def check_against_fits_with_the_user(lacks: str, n_clusters: int | None, link: s
         filled = model.impute()
         if lacks == "town":
             return np.concatenate([below, filled.probabilities("town").loc[N_USERS].to_numpy()[:2]])
-        return np.concatenate([below, (filled.draws(N_USERS, "height")[:, None] < THRESHOLDS).mean(axis=0)])
+        return np.concatenate(
+            [below, (filled.draws(N_USERS, "height")[:, None] < THRESHOLDS).mean(axis=0)]
+        )
 
     assert compare(predicted, refitted) < ACCEPT
 
@@ -128,13 +151,20 @@ def fitted() -> dv.DualViewMixture:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = dv.DualViewMixture(n_warmup=100, n_draws=30, n_chains=1, **PRIORS)
-        behavior, cells = dv.SharedOutcome(PARTICIPATION, OUTCOME), CODEBOOK.cells(TABLE.iloc[:N_USERS])
-        return take_draws(model, Data(None, ["height", "posts"], behavior, range(N_USERS), CODEBOOK, cells))
+        behavior, cells = (
+            dv.SharedOutcome(PARTICIPATION, OUTCOME),
+            CODEBOOK.cells(TABLE.iloc[:N_USERS]),
+        )
+        return take_draws(
+            model, Data(None, ["height", "posts"], behavior, range(N_USERS), CODEBOOK, cells)
+        )
 
 
 def cells_of(model: dv.DualViewMixture, low: Any, high: Any, codes: Any) -> UserCells:
     units = model.posterior_.units["features"]
-    return UserCells(Cells(np.array(low, dtype=float), np.array(high, dtype=float), np.array(codes)), units)
+    return UserCells(
+        Cells(np.array(low, dtype=float), np.array(high, dtype=float), np.array(codes)), units
+    )
 
 
 def test_intervals_are_integrals_of_the_density_of_exact_cells(fitted: dv.DualViewMixture) -> None:
@@ -142,7 +172,9 @@ def test_intervals_are_integrals_of_the_density_of_exact_cells(fitted: dv.DualVi
     rows = Candidates(fitted.posterior_)
     nodes, weights = np.polynomial.legendre.leggauss(40)
     points = 0.4 + 0.3 * nodes
-    exact = cells_of(fitted, *[np.column_stack([points, np.full(40, 1.5)])] * 2, np.full((40, 1), 1))
+    exact = cells_of(
+        fitted, *[np.column_stack([points, np.full(40, 1.5)])] * 2, np.full((40, 1), 1)
+    )
     interval = cells_of(fitted, [[0.1, 1.5]], [[0.7, 1.5]], [[1]])
     expected = logsumexp(rows.log_features(exact, 40) + np.log(0.3 * weights)[:, None], axis=0)
     units = fitted.posterior_.units["features"]
@@ -162,7 +194,10 @@ def test_levels_have_the_clusters_shares_and_g_in_fresh_ones(fitted: dv.DualView
         for code in range(3)
     ]
     np.testing.assert_allclose(logsumexp(shares, axis=0), 0.0, atol=1e-10)
-    np.testing.assert_allclose(np.exp(np.array(shares)[:, ~rows.known]).T, [CODEBOOK.nominal[0].shares] * (~rows.known).sum())
+    np.testing.assert_allclose(
+        np.exp(np.array(shares)[:, ~rows.known]).T,
+        [CODEBOOK.nominal[0].shares] * (~rows.known).sum(),
+    )
     first = np.flatnonzero(rows.known)[3]
     expected = fitted.posterior_.components["categories.log_shares"][rows.component[first]]
     np.testing.assert_allclose(np.array(shares)[:, first], expected, atol=1e-10)
@@ -171,12 +206,18 @@ def test_levels_have_the_clusters_shares_and_g_in_fresh_ones(fitted: dv.DualView
 def test_probabilities_of_all_that_can_be_observed_sum_to_one(fitted: dv.DualViewMixture) -> None:
     """Over towns, and over counts, the scores sum to that of the height alone."""
     alone = fitted.score_samples(pd.DataFrame({"height": [0.3], "posts": [np.nan], "town": [None]}))
-    towns = fitted.score_samples(pd.DataFrame({"height": 0.3, "posts": np.nan, "town": ["A", "B", "C"]}))
+    towns = fitted.score_samples(
+        pd.DataFrame({"height": 0.3, "posts": np.nan, "town": ["A", "B", "C"]})
+    )
     assert logsumexp(towns) == pytest.approx(alone[0], abs=1e-10)
     edges = np.array([-INF, -1.0, 0.4, 1.2, 2.5, INF])
     low, high = (np.column_stack([np.full(5, 0.3), part]) for part in (edges[:-1], edges[1:]))
-    parts = Candidates(fitted.posterior_).log_features(cells_of(fitted, low, high, np.full((5, 1), -1)), 5)
-    whole = Candidates(fitted.posterior_).log_features(cells_of(fitted, [[0.3, -INF]], [[0.3, INF]], [[-1]]), 1)
+    parts = Candidates(fitted.posterior_).log_features(
+        cells_of(fitted, low, high, np.full((5, 1), -1)), 5
+    )
+    whole = Candidates(fitted.posterior_).log_features(
+        cells_of(fitted, [[0.3, -INF]], [[0.3, INF]], [[-1]]), 1
+    )
     np.testing.assert_allclose(logsumexp(parts, axis=0), whole[0], atol=1e-9)
 
 
@@ -187,7 +228,9 @@ def test_whoever_opens_a_cluster_counts_in_its_shares(fitted: dv.DualViewMixture
     concentration = fitted.posterior_.flat("categories.concentrations")[rows.draw[opened[0]], 0]
     shares = np.array(CODEBOOK.nominal[0].shares)
     for code, counts in ((1, [0.0, 1.0, 0.0]), (-1, np.zeros(3))):
-        found = rows.features.opened(np.random.default_rng(0), opened, cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]]))
+        found = rows.features.opened(
+            np.random.default_rng(0), opened, cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]])
+        )
         theta = np.exp(found.log_shares)
         expected = (concentration * shares + counts) / (concentration + sum(counts))
         error = theta.std(axis=0) / np.sqrt(len(theta))
@@ -196,13 +239,18 @@ def test_whoever_opens_a_cluster_counts_in_its_shares(fitted: dv.DualViewMixture
 
 @pytest.mark.slow
 def test_two_new_users_are_exchangeable(fitted: dv.DualViewMixture) -> None:
-    """p(a) p(b | a) = p(b) p(a | b), where one may open a cluster for the other; cells are drawn when it is opened."""
+    """p(a) p(b | a) = p(b) p(a | b), where one may open a cluster for the other; cells are drawn
+    when it is opened."""
     post = fitted.posterior_
     cells = cells_of(fitted, [[-INF, 4.0], [5.0, 3.9]], [[INF, 4.0], [5.0, 4.2]], [[2], [-1]])
     found = []
     for order in ((0, 1), (1, 0)):
         densities = [
-            np.exp(NewUsers(Candidates(post, seed), cells, 2).impute(np.random.default_rng(seed), np.array(order)).log_density)
+            np.exp(
+                NewUsers(Candidates(post, seed), cells, 2)
+                .impute(np.random.default_rng(seed), np.array(order))
+                .log_density
+            )
             for seed in range(40)
         ]
         found.append(np.mean(densities, axis=1))
@@ -213,7 +261,9 @@ def test_two_new_users_are_exchangeable(fitted: dv.DualViewMixture) -> None:
 def test_batches_of_new_users_change_nothing(fitted: dv.DualViewMixture) -> None:
     whole = fitted.predict_proba(TABLE)
     np.testing.assert_allclose(whole.sum(axis=1), 1.0)
-    np.testing.assert_allclose([fitted.predict_proba(TABLE.iloc[[i]])[0] for i in range(len(TABLE))], whole, rtol=1e-9)
+    np.testing.assert_allclose(
+        [fitted.predict_proba(TABLE.iloc[[i]])[0] for i in range(len(TABLE))], whole, rtol=1e-9
+    )
 
 
 def test_complete_rows_are_what_they_were_beside_others() -> None:
@@ -226,15 +276,21 @@ def test_complete_rows_are_what_they_were_beside_others() -> None:
     others = np.delete(np.arange(30), 3)
     np.testing.assert_array_equal(mixed[others], plain[others])
     assert not np.array_equal(mixed[3], plain[3])
-    np.testing.assert_array_equal(model.score_samples(holes)[others], model.score_samples(forum.features)[others])
+    np.testing.assert_array_equal(
+        model.score_samples(holes)[others], model.score_samples(forum.features)[others]
+    )
     nothing = model.predict_proba([[np.nan, np.nan]])[0]
     sizes = np.bincount(model.labels_) / 30
     np.testing.assert_allclose(nothing[:-1], sizes, atol=0.2)
 
 
 def test_unknown_levels_are_named_or_missing_on_request(fitted: dv.DualViewMixture) -> None:
-    new = pd.DataFrame({"town": ["Z", "A"], "height": [0.5, 0.5], "posts": [1, 1]})  # in another order
-    with pytest.raises(InputError, match=r"Column 'town' has unknown level\(s\) 'Z', in row 0.*unknown=\"missing\""):
+    new = pd.DataFrame(
+        {"town": ["Z", "A"], "height": [0.5, 0.5], "posts": [1, 1]}
+    )  # in another order
+    with pytest.raises(
+        InputError, match=r"Column 'town' has unknown level\(s\) 'Z', in row 0.*unknown=\"missing\""
+    ):
         fitted.predict(new)
     found = fitted.predict_proba(new, unknown="missing")
     np.testing.assert_allclose(found[0], fitted.predict_proba(new.assign(town=None))[0])
@@ -246,7 +302,8 @@ def test_unknown_levels_are_named_or_missing_on_request(fitted: dv.DualViewMixtu
 
 
 def test_behavior_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
-    """With one cluster it is normal in every draw, which weighs in by the density of the cell that is there."""
+    """With one cluster it is normal in every draw, which weighs in by the density of the cell that
+    is there."""
     forum = dv.datasets.agreement(20, 40, seed=1)
     model = dv.DualViewMixture(1, link="linear", n_warmup=200, n_draws=1500, n_chains=1)
     model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
@@ -261,7 +318,10 @@ def test_behavior_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
     slopes, latent = post.flat("slopes"), Candidates(post).latent
     level_of, spread = latent.means[:, 0], latent.covariances[:, 0]
     x = np.column_stack([expected, np.ones(len(away))]) - units["features"].mean
-    locations, variances = level_of + (slopes * x).sum(axis=1), spread[:, 0] + slopes[:, 0] ** 2 * left
+    locations, variances = (
+        level_of + (slopes * x).sum(axis=1),
+        spread[:, 0] + slopes[:, 0] ** 2 * left,
+    )
     found = model.predict_latent([[np.nan, 1.0]])
     for threshold in [found.quantile(level)[0] for level in (0.05, 0.2, 0.5, 0.8, 0.95)]:
         below = np.average(norm.cdf(threshold, locations, np.sqrt(variances)), weights=weights)
@@ -271,7 +331,9 @@ def test_behavior_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
 def test_a_row_off_the_span_of_the_fit_is_named() -> None:
     x = np.random.default_rng(0).standard_normal((20, 2))
     with pytest.warns(DataWarning, match="span 2 of 3"):
-        model = dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1).fit(np.column_stack([x, x.sum(axis=1)]))
+        model = dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1).fit(
+            np.column_stack([x, x.sum(axis=1)])
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
         model.score_samples([[1.0, 2.0, np.nan], [np.nan, 2.0, 3.0]])

@@ -1,8 +1,9 @@
-"""Newcomers against MODEL.md section 6 written out: sums over draws and clusters, integrals over a fresh cluster by quadrature.
+"""Newcomers against MODEL.md section 6 written out: sums over draws and clusters, integrals over a
+fresh cluster by quadrature.
 
-The twin works in the user's units, row by row, with observations integrated out as one multivariate normal. What the package
-says depends on its own random numbers (fresh clusters, sampled vectors): it is averaged over seeds, and their spread is the
-tolerance.
+The twin works in the user's units, row by row, with observations integrated out as one multivariate
+normal. What the package says depends on its own random numbers (fresh clusters, sampled vectors):
+it is averaged over seeds, and their spread is the tolerance.
 """
 
 from typing import Any, NamedTuple
@@ -35,25 +36,41 @@ pytestmark = [
 def features() -> np.ndarray:
     rng = np.random.default_rng(3)
     group = np.arange(N_USERS) % 2
-    return np.column_stack([2.0 * group - 1.0, -1.5 * group + 1.5]) + 0.5 * rng.standard_normal((N_USERS, 2)) * [1.0, 1.5]
+    return np.column_stack([2.0 * group - 1.0, -1.5 * group + 1.5]) + 0.5 * rng.standard_normal(
+        (N_USERS, 2)
+    ) * [1.0, 1.5]
 
 
 def fitted(q: int, behavior: Any, **options: Any) -> dv.DualViewMixture:
-    settings = {"n_warmup": 150, "n_draws": 16, "thin": 5, "n_chains": 1, "init": "one", "random_state": 2}
-    return dv.DualViewMixture(**settings, feature_prior=FEATURES, behavior_prior=PRIORS[q], **options).fit(features(), behavior)
+    settings = {
+        "n_warmup": 150,
+        "n_draws": 16,
+        "thin": 5,
+        "n_chains": 1,
+        "init": "one",
+        "random_state": 2,
+    }
+    return dv.DualViewMixture(
+        **settings, feature_prior=FEATURES, behavior_prior=PRIORS[q], **options
+    ).fit(features(), behavior)
 
 
 class Row(NamedTuple):
-    """A cluster the newcomer may be in: its draw, ln of prior × p(features), and its latent vector's mean and covariance."""
+    """A cluster the newcomer may be in: its draw, ln of prior × p(features), and its latent
+    vector's mean and covariance."""
 
     draw: int
     log_weight: float
     mean: np.ndarray
     covariance: np.ndarray
-    noise: float | None  # of its users, where it is the cluster's own; NaN where it is from the prior
+    noise: (
+        float | None
+    )  # of its users, where it is the cluster's own; NaN where it is from the prior
 
 
-def rows_of(model: dv.DualViewMixture, cluster_noise: bool = False, newcomer: np.ndarray = NEWCOMER) -> list[Row]:
+def rows_of(
+    model: dv.DualViewMixture, cluster_noise: bool = False, newcomer: np.ndarray = NEWCOMER
+) -> list[Row]:
     """Every cluster of every draw, then N_SCALES fresh ones a draw."""
     post = model.posterior_
     table, z = post.components, post.flat("z")
@@ -67,12 +84,20 @@ def rows_of(model: dv.DualViewMixture, cluster_noise: bool = False, newcomer: np
             latent, spread = component(post, "behavior", row)
             prior = np.log(table["count"][row] / (alpha + N_USERS))
             noise = post.flat("noise_precision")[i][z[i] == k][0] if cluster_noise else None
-            rows.append(Row(i, prior + log_normal(newcomer, mean, covariance), latent + shift, spread, noise))
+            rows.append(
+                Row(
+                    i, prior + log_normal(newcomer, mean, covariance), latent + shift, spread, noise
+                )
+            )
         mean, covariances = fresh(post, "features", i)
-        new = np.log(alpha / (alpha + N_USERS)) + np.log(np.mean([np.exp(log_normal(newcomer, mean, c)) for c in covariances]))
+        new = np.log(alpha / (alpha + N_USERS)) + np.log(
+            np.mean([np.exp(log_normal(newcomer, mean, c)) for c in covariances])
+        )
         latent, spreads = fresh(post, "behavior", i)
         noise = np.nan if cluster_noise else None
-        rows += [Row(i, new - np.log(N_SCALES), latent + shift, spread, noise) for spread in spreads]
+        rows += [
+            Row(i, new - np.log(N_SCALES), latent + shift, spread, noise) for spread in spreads
+        ]
     return rows
 
 
@@ -80,13 +105,17 @@ def component(post: dv.Posterior, view: str, row: int) -> tuple[np.ndarray, np.n
     """Mean and covariance in the user's units."""
     units, factor = post.units[view], post.components[f"{view}.factors"][row]
     covariance = np.linalg.inv(factor @ factor.T)
-    return units.mean + units.factor @ post.components[f"{view}.means"][row], units.factor @ covariance @ units.factor.T
+    return units.mean + units.factor @ post.components[f"{view}.means"][
+        row
+    ], units.factor @ covariance @ units.factor.T
 
 
 def fresh(post: dv.Posterior, view: str, draw: int) -> tuple[np.ndarray, list[np.ndarray]]:
     """A vector of a fresh cluster: N(μ_0, (β/g) W_0 + R_0⁻¹) with g at χ² quantiles."""
     names = ("base_mean", "base_precision", "base_covariance", "base_dof")
-    mean, precision, covariance, dof = (np.atleast_1d(post.flat(f"{view}.{name}")[draw]) for name in names)
+    mean, precision, covariance, dof = (
+        np.atleast_1d(post.flat(f"{view}.{name}")[draw]) for name in names
+    )
     n_dims = len(mean)
     precision, covariance = precision.reshape(n_dims, n_dims), covariance.reshape(n_dims, n_dims)
     scales = dof[0] / stats.chi2(dof[0] - n_dims + 1).ppf((np.arange(N_SCALES) + 0.5) / N_SCALES)
@@ -95,17 +124,34 @@ def fresh(post: dv.Posterior, view: str, draw: int) -> tuple[np.ndarray, list[np
 
 def log_normal(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> float:
     away = x - mean
-    return float(-0.5 * away @ np.linalg.solve(covariance, away) - 0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1])
+    return float(
+        -0.5 * away @ np.linalg.solve(covariance, away)
+        - 0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1]
+    )
 
 
-def regression_below(rows: list[Row], design: Any, outcome: Any, asked: Any, levels: Any, noise: Any) -> np.ndarray:
-    """P(y* ≤ level | features, observations), y* with design ``asked``. noise: precisions by draw, or σ_0² of clusters' own."""
+def regression_below(
+    rows: list[Row], design: Any, outcome: Any, asked: Any, levels: Any, noise: Any
+) -> np.ndarray:
+    """P(y* ≤ level | features, observations), y* with design ``asked``. noise: precisions by draw,
+    or σ_0² of clusters' own."""
     quantiles = stats.chi2(1).ppf((np.arange(N_NOISES) + 0.5) / N_NOISES)
     cases = []
     for row in rows:
-        precisions = [noise[row.draw]] if row.noise is None else quantiles / noise if np.isnan(row.noise) else [row.noise]
-        cases += [(row.log_weight - np.log(len(precisions)), row.mean, row.covariance, own) for own in precisions]
-    log_weights, means, covariances, precisions = (np.array(part) for part in zip(*cases, strict=True))
+        precisions = (
+            [noise[row.draw]]
+            if row.noise is None
+            else quantiles / noise
+            if np.isnan(row.noise)
+            else [row.noise]
+        )
+        cases += [
+            (row.log_weight - np.log(len(precisions)), row.mean, row.covariance, own)
+            for own in precisions
+        ]
+    log_weights, means, covariances, precisions = (
+        np.array(part) for part in zip(*cases, strict=True)
+    )
     lines, n = np.vstack([design, asked]), len(outcome)
     centres = means @ lines.T
     spreads = lines @ covariances @ lines.T + np.eye(n + 1) / precisions[:, None, None]
@@ -116,11 +162,18 @@ def regression_below(rows: list[Row], design: Any, outcome: Any, asked: Any, lev
     variances = spreads[:, n, n] - (gains * spreads[:, :n, n]).sum(axis=1)
     centre = centres[:, n] + (gains * away).sum(axis=1)
     weights = np.exp(log_weights - log_weights.max())
-    return weights @ stats.norm.cdf((levels - centre[:, None]) / np.sqrt(variances)[:, None]) / weights.sum()
+    return (
+        weights
+        @ stats.norm.cdf((levels - centre[:, None]) / np.sqrt(variances)[:, None])
+        / weights.sum()
+    )
 
 
-def over_seeds(model: dv.DualViewMixture, ask: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard error of an answer over the seeds of fresh clusters and of sampled vectors."""
+def over_seeds(
+    model: dv.DualViewMixture, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard error of an answer over the seeds of fresh clusters and of sampled
+    vectors."""
     answers = []
     monkeypatch.setattr(candidates, "_BASE_DRAWS", 1600)
     for seed in range(N_SEEDS):
@@ -132,7 +185,9 @@ def over_seeds(model: dv.DualViewMixture, ask: Any, monkeypatch: pytest.MonkeyPa
     return np.mean(answers, axis=0), np.std(answers, axis=0, ddof=1) / np.sqrt(N_SEEDS)
 
 
-def assert_same(found: tuple[np.ndarray, np.ndarray], exact: np.ndarray, quadrature: float = 2e-3) -> None:
+def assert_same(
+    found: tuple[np.ndarray, np.ndarray], exact: np.ndarray, quadrature: float = 2e-3
+) -> None:
     mean, error = found
     assert (np.abs(mean - exact) < ACCEPT * error + quadrature).all(), (mean, exact, error)
 
@@ -141,7 +196,10 @@ def regression_data(n_each: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray
     rng = np.random.default_rng(5)
     user = np.repeat(np.arange(N_USERS), n_each)
     design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
-    latent = np.where(np.arange(N_USERS)[:, None] % 2, [2.0, -1.0], [-0.5, 0.5]) + features() @ [[1.5, -0.5], [0.0, -1.0]]
+    latent = np.where(np.arange(N_USERS)[:, None] % 2, [2.0, -1.0], [-0.5, 0.5]) + features() @ [
+        [1.5, -0.5],
+        [0.0, -1.0],
+    ]
     noise = np.where(user % 2, 0.3, 1.2) * rng.standard_normal(len(user))
     return user, design, np.einsum("nq,nq->n", design, latent[user]) + noise
 
@@ -159,8 +217,12 @@ ASKED, LEVELS = np.array([[1.0, 2.0]]), np.array([-2.0, 0.0, 1.5, 4.0])
         ("linear", "cluster"),
     ],
 )
-def test_regressions_of_two_coefficients(noise: str, link: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = fitted(2, dv.UserRegression(*regression_data(), noise=noise, noise_variance=0.5), link=link)
+def test_regressions_of_two_coefficients(
+    noise: str, link: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = fitted(
+        2, dv.UserRegression(*regression_data(), noise=noise, noise_variance=0.5), link=link
+    )
     rows = rows_of(model, noise == "cluster")
     given = 0.5 if noise == "cluster" else model.posterior_.flat("noise_precision")
     asked = dv.UserRegression([N_USERS], ASKED)
@@ -177,7 +239,9 @@ def test_regressions_of_two_coefficients(noise: str, link: str | None, monkeypat
 
     def imputed(seed: int) -> np.ndarray:
         users = model._new_users(NEWCOMER[None], None)
-        predicted = new_outcomes.outcomes(model.behavior_.forecast(asked, *model._known(), 1), 16, users, seed)
+        predicted = new_outcomes.outcomes(
+            model.behavior_.forecast(asked, *model._known(), 1), 16, users, seed
+        )
         return np.array([predicted.cdf([level])[0] for level in LEVELS])
 
     monkeypatch.setattr(f"{__name__}.N_SEEDS", 60)  # a cluster is drawn in every one of few draws
@@ -185,7 +249,8 @@ def test_regressions_of_two_coefficients(noise: str, link: str | None, monkeypat
 
 
 def test_strangers_have_the_spread_of_a_fresh_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A newcomer far from everybody: what is known of it is the base, in the data's units, and its own two observations."""
+    """A newcomer far from everybody: what is known of it is the base, in the data's units, and its
+    own two observations."""
     stranger = np.array([5.0, -6.0])
     model = fitted(2, dv.UserRegression(*regression_data(), noise_variance=0.5))
     rows = rows_of(model, newcomer=stranger)
@@ -207,7 +272,14 @@ def test_strangers_have_the_spread_of_a_fresh_cluster(monkeypatch: pytest.Monkey
         return np.array([predicted.marginal(d).cdf([level])[0] for d in (0, 1) for level in levels])
 
     silent = [
-        (weights @ stats.norm.cdf(level, [row.mean[d] for row in rows], [np.sqrt(row.covariance[d, d]) for row in rows]))
+        (
+            weights
+            @ stats.norm.cdf(
+                level,
+                [row.mean[d] for row in rows],
+                [np.sqrt(row.covariance[d, d]) for row in rows],
+            )
+        )
         / weights.sum()
         for d in (0, 1)
         for level in levels
@@ -227,7 +299,8 @@ def choices_data() -> dict[str, Any]:
 
 
 def test_choices_between_items_of_unequal_appeal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P(choice | features, own choices): the appeal counts in the newcomer's own choices and in the one that is asked for."""
+    """P(choice | features, own choices): the appeal counts in the newcomer's own choices and in the
+    one that is asked for."""
     data = choices_data()
     items = data["items"]
     model = fitted(1, dv.PairwiseChoices(**data, item_intercept=True))
@@ -237,15 +310,34 @@ def test_choices_between_items_of_unequal_appeal(monkeypatch: pytest.MonkeyPatch
     total = above = 0.0
     for row in rows_of(model):
         f = row.mean[0] + np.sqrt(row.covariance[0, 0]) * nodes
-        odds = np.outer(items[winner, 0] - items[loser, 0], f) + (appeal[row.draw][winner] - appeal[row.draw][loser])[:, None]
+        odds = (
+            np.outer(items[winner, 0] - items[loser, 0], f)
+            + (appeal[row.draw][winner] - appeal[row.draw][loser])[:, None]
+        )
         weights = node_weights * np.exp(row.log_weight + log_expit(odds).sum(axis=0))
-        wanted = expit(f * (items[asked[0], 0] - items[asked[1], 0]) + appeal[row.draw][asked[0]] - appeal[row.draw][asked[1]])
+        wanted = expit(
+            f * (items[asked[0], 0] - items[asked[1], 0])
+            + appeal[row.draw][asked[0]]
+            - appeal[row.draw][asked[1]]
+        )
         total, above = total + weights.sum(), above + (weights * wanted).sum()
-    owner = [3, N_USERS, 5, N_USERS, N_USERS]  # choices of users of the fit between them say nothing of the newcomer
+    owner = [
+        3,
+        N_USERS,
+        5,
+        N_USERS,
+        N_USERS,
+    ]  # choices of users of the fit between them say nothing of the newcomer
     own = dv.PairwiseChoices(
-        owner, np.insert(winner, [0, 1], [0, 2]), np.insert(loser, [0, 1], [1, 3]), items, item_intercept=True
+        owner,
+        np.insert(winner, [0, 1], [0, 2]),
+        np.insert(loser, [0, 1], [1, 3]),
+        items,
+        item_intercept=True,
     )
     new = dv.PairwiseChoices([N_USERS], [asked[0]], [asked[1]], items, item_intercept=True)
     monkeypatch.setattr(f"{__name__}.N_SEEDS", 12)
-    found = over_seeds(model, lambda _: model.predict_outcome(new, NEWCOMER[None], own).mean, monkeypatch)
+    found = over_seeds(
+        model, lambda _: model.predict_outcome(new, NEWCOMER[None], own).mean, monkeypatch
+    )
     assert_same(found, np.array([above / total]))

@@ -14,7 +14,12 @@ def noisy_draws(seed: int, n_draws: int = 60, n_users: int = 8, noise: float = 0
     """Partitions that scatter around one."""
     rng = np.random.default_rng(seed)
     base = rng.integers(0, 3, n_users)
-    return np.array([np.where(rng.random(n_users) < noise, rng.integers(0, 4, n_users), base) for _ in range(n_draws)])
+    return np.array(
+        [
+            np.where(rng.random(n_users) < noise, rng.integers(0, 4, n_users), base)
+            for _ in range(n_draws)
+        ]
+    )
 
 
 def entropy(labels: np.ndarray) -> float:
@@ -83,12 +88,18 @@ def test_renaming_clusters_changes_no_estimate() -> None:
     z = noisy_draws(4)
     renamed = np.array([np.random.default_rng(n).permutation(9)[draw] for n, draw in enumerate(z)])
     for loss in partition.LOSSES:
-        np.testing.assert_array_equal(partition.least_loss(z, loss), partition.least_loss(renamed, loss))
-    np.testing.assert_array_equal(partition.by_size(z[partition.dahl(z)]), partition.by_size(renamed[partition.dahl(renamed)]))
+        np.testing.assert_array_equal(
+            partition.least_loss(z, loss), partition.least_loss(renamed, loss)
+        )
+    np.testing.assert_array_equal(
+        partition.by_size(z[partition.dahl(z)]), partition.by_size(renamed[partition.dahl(renamed)])
+    )
 
 
 def test_labels_go_from_the_largest_cluster_to_the_smallest() -> None:
-    np.testing.assert_array_equal(partition.by_size(np.array([7, 3, 3, 9, 9, 9, 5])), [2, 1, 1, 0, 0, 0, 3])
+    np.testing.assert_array_equal(
+        partition.by_size(np.array([7, 3, 3, 9, 9, 9, 5])), [2, 1, 1, 0, 0, 0, 3]
+    )
 
 
 def test_membership_is_the_mean_similarity_to_the_other_members() -> None:
@@ -110,7 +121,9 @@ def test_ball_holds_the_stated_share_of_draws() -> None:
     assert (distances[estimate.inside] <= estimate.radius).all()
     assert (distances[~estimate.inside] > estimate.radius).all()
     assert estimate.expected_loss == pytest.approx(distances.mean())
-    assert variation_of_information(estimate.labels, estimate.farthest) == pytest.approx(estimate.radius)
+    assert variation_of_information(estimate.labels, estimate.farthest) == pytest.approx(
+        estimate.radius
+    )
 
 
 def test_certain_posterior_gives_its_partition_back() -> None:
@@ -131,7 +144,9 @@ def test_moves_keep_their_tables_right() -> None:
     tables, growths = np.zeros((60, 4, 6), dtype=np.int32), np.zeros((60, 4, 6))
     search.fill(z, candidate, tables, growths, growth)
     sizes = np.bincount(candidate, minlength=6)
-    search.improve(np.arange(8), np.ascontiguousarray(z.T), candidate, tables, growths, sizes, growth)
+    search.improve(
+        np.arange(8), np.ascontiguousarray(z.T), candidate, tables, growths, sizes, growth
+    )
     fresh, fresh_growths = np.zeros_like(tables), np.zeros_like(growths)
     search.fill(z, candidate, fresh, fresh_growths, growth)
     np.testing.assert_array_equal(tables, fresh)

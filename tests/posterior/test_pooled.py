@@ -1,4 +1,5 @@
-"""A fit whose clusters share their users' behavior, after the sampler: names, files, resuming, commands, new users."""
+"""A fit whose clusters share their users' behavior, after the sampler: names, files, resuming,
+commands, new users."""
 
 import json
 from pathlib import Path
@@ -16,7 +17,9 @@ from dualview.posterior.cluster_rows import ClusterRows
 from dualview.posterior.new_users import NewUsers
 from posterior.test_new_users import FEATURES, N_USERS, OUTCOME, PARTICIPATION, PRIORS, compare
 
-pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning", "ignore::dualview.errors.DataWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::dualview.errors.ConvergenceWarning", "ignore::dualview.errors.DataWarning"
+)
 
 FORUM = dv.datasets.agreement(20, 40, latent_sd=0, seed=1)
 SHORT = {"n_warmup": 30, "n_draws": 40, "n_chains": 2}
@@ -27,7 +30,9 @@ def behavior(**options: Any) -> dv.SharedOutcome:
 
 
 def fit(**options: Any) -> dv.DualViewMixture:
-    return dv.DualViewMixture(**SHORT | {"pooling": "cluster"} | options).fit(FORUM.features, behavior())
+    return dv.DualViewMixture(**SHORT | {"pooling": "cluster"} | options).fit(
+        FORUM.features, behavior()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +40,9 @@ def fitted() -> dv.DualViewMixture:
     return fit()
 
 
-def test_users_of_a_cluster_have_one_coefficient_and_there_is_no_spread(fitted: dv.DualViewMixture) -> None:
+def test_users_of_a_cluster_have_one_coefficient_and_there_is_no_spread(
+    fitted: dv.DualViewMixture,
+) -> None:
     post = fitted.posterior_
     assert {"behavior.base_mean", "behavior.base_precision"} <= set(post.names)
     assert not {"behavior.base_covariance", "behavior.base_dof"} & set(post.names)
@@ -47,7 +54,9 @@ def test_users_of_a_cluster_have_one_coefficient_and_there_is_no_spread(fitted: 
     assert not any("behavior.base_dof" in name for name in post.diagnostics().index)
 
 
-def test_files_are_read_again_and_predict_the_same(fitted: dv.DualViewMixture, tmp_path: Path) -> None:
+def test_files_are_read_again_and_predict_the_same(
+    fitted: dv.DualViewMixture, tmp_path: Path
+) -> None:
     fitted.posterior_.save(tmp_path / "run.nc")
     again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
     assert again.pooling == "cluster"
@@ -64,11 +73,15 @@ def test_files_are_read_again_and_predict_the_same(fitted: dv.DualViewMixture, t
 
 def test_a_summary_has_the_same_draws(fitted: dv.DualViewMixture) -> None:
     summary = fit(keep="summary", n_whole=10).posterior_
-    np.testing.assert_array_equal(summary.summary["behavior.base_precision"], fitted.posterior_["behavior.base_precision"])
+    np.testing.assert_array_equal(
+        summary.summary["behavior.base_precision"], fitted.posterior_["behavior.base_precision"]
+    )
     np.testing.assert_allclose(summary.latent_mean, fitted.posterior_.latent_mean)
 
 
-def test_a_run_goes_on_where_it_stopped_and_stays_pooled(fitted: dv.DualViewMixture, tmp_path: Path) -> None:
+def test_a_run_goes_on_where_it_stopped_and_stays_pooled(
+    fitted: dv.DualViewMixture, tmp_path: Path
+) -> None:
     fit(checkpoint=tmp_path, n_draws=15)
     resumed = fit(checkpoint=tmp_path).posterior_
     for name in resumed.names:
@@ -79,7 +92,9 @@ def test_a_run_goes_on_where_it_stopped_and_stays_pooled(fitted: dv.DualViewMixt
 
 
 def test_covariates(fitted: dv.DualViewMixture) -> None:
-    model = dv.DualViewMixture(pooling="cluster", **SHORT).fit(FORUM.features, behavior(intercept=True))
+    model = dv.DualViewMixture(pooling="cluster", **SHORT).fit(
+        FORUM.features, behavior(intercept=True)
+    )
     assert model.posterior_["coefficients"].shape == (2, 40, 1)
     assert model.posterior_["coefficients"].std() > 0
     assert "coefficients" not in fitted.posterior_
@@ -96,26 +111,50 @@ def test_arguments() -> None:
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     users, threads, run = tmp_path / "users.csv", tmp_path / "threads.csv", tmp_path / "run"
     users.write_text("user,a\n" + "".join(f"{u},{x}\n" for u, x in enumerate(FORUM.features[:, 0])))
-    rows = [f"{t},{u},{w},{FORUM.outcome[t]}\n" for t, row in enumerate(FORUM.participation) for u, w in enumerate(row) if w]
+    rows = [
+        f"{t},{u},{w},{FORUM.outcome[t]}\n"
+        for t, row in enumerate(FORUM.participation)
+        for u, w in enumerate(row)
+        if w
+    ]
     threads.write_text("thread,user,weight,outcome\n" + "".join(rows))
     sizes = ["--warmup", "20", "--draws", "20", "--chains", "1", "--quiet"]
-    assert cli.main(["fit", str(users), str(threads), "--out", str(run), "--pooling", "cluster", *sizes]) == 0
+    assert (
+        cli.main(
+            ["fit", str(users), str(threads), "--out", str(run), "--pooling", "cluster", *sizes]
+        )
+        == 0
+    )
     assert dv.load(run / "posterior.nc").pooling == "cluster"
     assert cli.main(["resume", str(run), "--draws", "30", "--quiet"]) == 0
     assert dv.load(run / "posterior.nc").n_draws == 30
     assert cli.main(["predict", str(run), str(threads)]) == 0
     assert "40 threads predicted" in capsys.readouterr().out
-    assert cli.main(["fit", str(users), str(threads), "--out", str(run), "--pooling", "user", *sizes]) == 2
+    assert (
+        cli.main(["fit", str(users), str(threads), "--out", str(run), "--pooling", "user", *sizes])
+        == 2
+    )
 
 
 # Users new to the fit.
 
 
-def small_fit(seed: int, n_users: int, threads: slice, n_clusters: int | None) -> dv.DualViewMixture:
+def small_fit(
+    seed: int, n_users: int, threads: slice, n_clusters: int | None
+) -> dv.DualViewMixture:
     model = dv.DualViewMixture(
-        n_clusters, pooling="cluster", n_warmup=300, n_draws=1200, n_chains=1, init="one", random_state=seed, **PRIORS
+        n_clusters,
+        pooling="cluster",
+        n_warmup=300,
+        n_draws=1200,
+        n_chains=1,
+        init="one",
+        random_state=seed,
+        **PRIORS,
     )
-    outcomes = dv.SharedOutcome(PARTICIPATION[threads, :n_users], OUTCOME[threads], noise_variance=4.0)
+    outcomes = dv.SharedOutcome(
+        PARTICIPATION[threads, :n_users], OUTCOME[threads], noise_variance=4.0
+    )
     return model.fit(FEATURES[:n_users], outcomes)
 
 
@@ -127,15 +166,20 @@ THRESHOLDS = np.array([-2.5, -1.5, 0.0, 1.5])
 def test_prediction_with_outcomes_equals_a_fit_that_includes_them(n_clusters: int | None) -> None:
     def predicted(seed: int) -> np.ndarray:
         model = small_fit(seed, N_USERS, slice(2, None), n_clusters)
-        latent = model.predict_latent(FEATURES[-1:], dv.SharedOutcome(PARTICIPATION[:2], OUTCOME[:2]))
+        latent = model.predict_latent(
+            FEATURES[-1:], dv.SharedOutcome(PARTICIPATION[:2], OUTCOME[:2])
+        )
         alone = model.predict_latent(FEATURES[-1:])
         return np.array([mixture.cdf([t])[0] for mixture in (latent, alone) for t in THRESHOLDS])
 
     def refitted(seed: int) -> np.ndarray:
         posts = [
-            small_fit(200 + seed, N_USERS + 1, threads, n_clusters).posterior_ for threads in (slice(None), slice(2, None))
+            small_fit(200 + seed, N_USERS + 1, threads, n_clusters).posterior_
+            for threads in (slice(None), slice(2, None))
         ]
-        return np.concatenate([(post.flat("latent")[:, -1:] < THRESHOLDS).mean(axis=0) for post in posts])
+        return np.concatenate(
+            [(post.flat("latent")[:, -1:] < THRESHOLDS).mean(axis=0) for post in posts]
+        )
 
     assert compare(predicted, refitted) < 4.5
 
@@ -187,9 +231,13 @@ def test_newcomers_who_meet_in_a_new_cluster_share_its_coefficient() -> None:
     means = means[..., 0]
     opened = means[0] != 7.0
     probability = alpha / (3 + alpha)
-    assert abs(opened.mean() - probability) < 4.5 * np.sqrt(probability * (1 - probability) / n_draws)
+    assert abs(opened.mean() - probability) < 4.5 * np.sqrt(
+        probability * (1 - probability) / n_draws
+    )
     together = opened & (means[0] == means[1])
-    assert abs(together[opened].mean() - 1 / (4 + alpha)) < 4.5 * np.sqrt(1 / (4 + alpha) / opened.sum())
+    assert abs(together[opened].mean() - 1 / (4 + alpha)) < 4.5 * np.sqrt(
+        1 / (4 + alpha) / opened.sum()
+    )
     drawn = means[0][opened]
     assert abs(drawn.mean() - 1.0) < 4.5 * 2.0 / np.sqrt(len(drawn))
     assert abs(drawn.var() - 4.0) < 4.5 * 4.0 * np.sqrt(2 / len(drawn))
@@ -201,7 +249,9 @@ def test_a_mixture_with_single_values_has_everything_but_a_density() -> None:
     mixture = NormalMixture(1, 3, lambda _: parts)
     at = {-0.1: 0.0, 0.0: 0.2, 0.5: 0.2, 1.0: 0.7}
     for value, known in at.items():
-        tail = NormalMixture(1, 1, lambda _: Parts(np.zeros((1, 1)), np.array([[5.0]]), np.array([[2.0]]))).cdf([value])[0]
+        tail = NormalMixture(
+            1, 1, lambda _: Parts(np.zeros((1, 1)), np.array([[5.0]]), np.array([[2.0]]))
+        ).cdf([value])[0]
         assert mixture.cdf([value])[0] == pytest.approx(known + 0.3 * tail)
     assert mixture.quantile(0.1)[0] == pytest.approx(0.0, abs=1e-6)
     assert mixture.quantile(0.5)[0] == pytest.approx(1.0, abs=1e-6)

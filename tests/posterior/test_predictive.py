@@ -21,16 +21,22 @@ def even() -> NormalMixture:
 
 
 def weighted() -> NormalMixture:
-    return NormalMixture(N, S, lambda cases: Parts(np.log(WEIGHTS[:, cases]), LOCATIONS[:, cases], SDS[:, None]))
+    return NormalMixture(
+        N, S, lambda cases: Parts(np.log(WEIGHTS[:, cases]), LOCATIONS[:, cases], SDS[:, None])
+    )
 
 
-@pytest.mark.parametrize(("mixture", "weights"), [(even(), np.full((S, N), 1 / S)), (weighted(), WEIGHTS)])
+@pytest.mark.parametrize(
+    ("mixture", "weights"), [(even(), np.full((S, N), 1 / S)), (weighted(), WEIGHTS)]
+)
 def test_against_direct_formulas(mixture: NormalMixture, weights: np.ndarray) -> None:
     y = RNG.normal(0, 5, N)
     density = (weights * norm.pdf(y, LOCATIONS, SDS[:, None])).sum(axis=0)
     np.testing.assert_allclose(mixture.log_density(y), np.log(density), rtol=1e-12)
     assert mixture.nll(y) == pytest.approx(-np.log(density).mean())
-    np.testing.assert_allclose(mixture.cdf(y), (weights * norm.cdf(y, LOCATIONS, SDS[:, None])).sum(axis=0))
+    np.testing.assert_allclose(
+        mixture.cdf(y), (weights * norm.cdf(y, LOCATIONS, SDS[:, None])).sum(axis=0)
+    )
     mean = (weights * LOCATIONS).sum(axis=0)
     np.testing.assert_allclose(mixture.mean, mean)
     second = (weights * (LOCATIONS**2 + SDS[:, None] ** 2)).sum(axis=0)
@@ -45,9 +51,12 @@ def test_interval_is_central_in_the_mixture() -> None:
 
 
 def test_interval_of_two_modes_is_no_normal_approximation() -> None:
-    """Half at −10 and half at 10 with sd 1: the central 95 % ends near ±11.6, a normal approximation would end near ±19.7."""
+    """Half at −10 and half at 10 with sd 1: the central 95 % ends near ±11.6, a normal
+    approximation would end near ±19.7."""
     mixture = NormalMixture.over_draws(1, lambda _: np.array([[-10.0], [10.0]]), np.ones(2))
-    np.testing.assert_allclose(mixture.interval(0.95)[0], [-10 - norm.ppf(0.95), 10 + norm.ppf(0.95)], rtol=1e-6)
+    np.testing.assert_allclose(
+        mixture.interval(0.95)[0], [-10 - norm.ppf(0.95), 10 + norm.ppf(0.95)], rtol=1e-6
+    )
 
 
 def test_log_of_the_mean_density_not_mean_of_logs() -> None:
@@ -61,7 +70,9 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = whole.mean, whole.std, whole.log_density(y), whole.interval(0.5)
     monkeypatch.setattr(base, "_CELLS", 2 * S)
     small = weighted()
-    for a, b in zip(expected, (small.mean, small.std, small.log_density(y), small.interval(0.5)), strict=True):
+    for a, b in zip(
+        expected, (small.mean, small.std, small.log_density(y), small.interval(0.5)), strict=True
+    ):
         np.testing.assert_allclose(a, b, rtol=1e-8)
 
 
@@ -103,10 +114,13 @@ def heavy_tailed() -> tuple[np.ndarray, dv.SharedOutcome]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_seeds_agree_on_users_without_observations() -> None:
-    """Medians agree within their Monte-Carlo error, which chains tell; means of such heavy tails do not exist."""
+    """Medians agree within their Monte-Carlo error, which chains tell; means of such heavy tails do
+    not exist."""
     features, behavior = heavy_tailed()
     models = [
-        dv.DualViewMixture(n_warmup=300, n_draws=2000, n_chains=4, random_state=seed).fit(features, behavior)
+        dv.DualViewMixture(n_warmup=300, n_draws=2000, n_chains=4, random_state=seed).fit(
+            features, behavior
+        )
         for seed in range(5)
     ]
     silent = slice(7, None)
@@ -130,27 +144,47 @@ def test_quantiles_do_not_mind_components_of_any_width(wide: float) -> None:
     mixture = NormalMixture(1, 2, lambda _: parts)
     for probability in (0.03, 0.5, 0.9):
         found = mixture.quantile(probability)[0]
-        assert 0.9 * norm.cdf(found, 3.0) + 0.1 * norm.cdf(found / wide) == pytest.approx(probability, abs=1e-9)
+        assert 0.9 * norm.cdf(found, 3.0) + 0.1 * norm.cdf(found / wide) == pytest.approx(
+            probability, abs=1e-9
+        )
     assert mixture.median[0] == pytest.approx(mixture.quantile(0.5)[0])
 
 
 def test_every_prediction_has_a_median() -> None:
     values = np.random.default_rng(1).standard_normal((999, 2, 3))
     weights = np.full((999, 2), -np.log(999))
-    np.testing.assert_allclose(WeightedDraws(values, weights).median, np.median(values, axis=0), atol=1e-12)
-    np.testing.assert_allclose(WeightedDraws(values[..., 0], weights).median, np.median(values[..., 0], axis=0), atol=1e-12)
-    vectors = VectorMixture(1, 2, 1, lambda _: VectorParts(np.zeros((1, 1)), np.array([[[1.0, 5.0]]]), np.eye(2)[None, None]))
+    np.testing.assert_allclose(
+        WeightedDraws(values, weights).median, np.median(values, axis=0), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        WeightedDraws(values[..., 0], weights).median, np.median(values[..., 0], axis=0), atol=1e-12
+    )
+    vectors = VectorMixture(
+        1,
+        2,
+        1,
+        lambda _: VectorParts(np.zeros((1, 1)), np.array([[[1.0, 5.0]]]), np.eye(2)[None, None]),
+    )
     np.testing.assert_allclose(vectors.median, [[1.0, 5.0]])
     odds = ChoiceMixture(
-        1, 3, lambda _: Parts(np.log([[0.3], [0.4], [0.3]]), np.array([[-1.0], [0.5], [9.0]]), np.zeros((1, 1)))
+        1,
+        3,
+        lambda _: Parts(
+            np.log([[0.3], [0.4], [0.3]]), np.array([[-1.0], [0.5], [9.0]]), np.zeros((1, 1))
+        ),
     )
     np.testing.assert_allclose(odds.median, 1 / (1 + np.exp(-0.5)), rtol=1e-4)
 
 
 def test_quantiles_of_single_values() -> None:
-    """As latent coefficients have that the users of a cluster share: the least value with enough probability up to it."""
+    """As latent coefficients have that the users of a cluster share: the least value with enough
+    probability up to it."""
     mixture = NormalMixture(
-        1, 3, lambda _: Parts(np.log([[0.2], [0.5], [0.3]]), np.array([[0.0], [1.0], [5.0]]), np.zeros((1, 1)))
+        1,
+        3,
+        lambda _: Parts(
+            np.log([[0.2], [0.5], [0.3]]), np.array([[0.0], [1.0], [5.0]]), np.zeros((1, 1))
+        ),
     )
     for probability, value in ((0.1, 0.0), (0.3, 1.0), (0.5, 1.0), (0.9, 5.0)):
         assert mixture.quantile(probability)[0] == pytest.approx(value, abs=1e-9)

@@ -7,7 +7,9 @@ from dualview.posterior.profiles import mean_latent, profile, ranks_of, separati
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat([0, 1, 2], [20, 15, 5])
-FEATURES = np.column_stack([LABELS + 0.1 * RNG.normal(size=40), RNG.normal(size=40), np.ones(40), RNG.integers(0, 3, 40)])
+FEATURES = np.column_stack(
+    [LABELS + 0.1 * RNG.normal(size=40), RNG.normal(size=40), np.ones(40), RNG.integers(0, 3, 40)]
+)
 
 
 def test_quartiles_and_standing() -> None:
@@ -16,7 +18,9 @@ def test_quartiles_and_standing() -> None:
     for j in range(4):
         values = sorted(FEATURES[users, j])
         assert found.quartiles[1, j] == values[7]
-        below = sum(v < values[7] for v in FEATURES[:, j]) + 0.5 * sum(v == values[7] for v in FEATURES[:, j])
+        below = sum(v < values[7] for v in FEATURES[:, j]) + 0.5 * sum(
+            v == values[7] for v in FEATURES[:, j]
+        )
         assert found.standing[j] == pytest.approx(below / 40)
     assert found.standing[2] == 0.5
     assert sorted(found.users) == users.tolist()
@@ -48,7 +52,9 @@ def test_separation_is_a_share_of_variance() -> None:
     for j in (0, 1, 3):
         own = [ranks[np.equal(LABELS, k), j] for k in range(3)]
         inside = sum(((values - values.mean()) ** 2).sum() for values in own)
-        assert found[j] == pytest.approx(1 - inside / ((ranks[:, j] - ranks[:, j].mean()) ** 2).sum())
+        assert found[j] == pytest.approx(
+            1 - inside / ((ranks[:, j] - ranks[:, j].mean()) ** 2).sum()
+        )
     assert found[2] == 0
     assert found[0] > 0.8 > 0.3 > found[1]
 
@@ -59,5 +65,8 @@ def test_mean_latent() -> None:
     found = mean_latent(draws, users, 0.8)
     own = draws[:, users].mean(axis=1)
     assert found.median == pytest.approx(np.median(own))
-    assert (found.low, found.high) == (pytest.approx(np.quantile(own, 0.1)), pytest.approx(np.quantile(own, 0.9)))
+    assert (found.low, found.high) == (
+        pytest.approx(np.quantile(own, 0.1)),
+        pytest.approx(np.quantile(own, 0.9)),
+    )
     assert found.above == np.mean(own > draws.mean(axis=1))

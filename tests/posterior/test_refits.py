@@ -1,6 +1,8 @@
-"""Newcomers of every kind of behavior against fits that include them: the same probabilities within Monte-Carlo error.
+"""Newcomers of every kind of behavior against fits that include them: the same probabilities within
+Monte-Carlo error.
 
-A refit has the newcomer as its last user. Each estimate is the average of independent runs, whose spread is the tolerance.
+A refit has the newcomer as its last user. Each estimate is the average of independent runs, whose
+spread is the tolerance.
 """
 
 from collections.abc import Callable
@@ -31,14 +33,19 @@ def features(seed: int = 3) -> np.ndarray:
     """Two groups in two features of different scales; the last user is the newcomer."""
     rng = np.random.default_rng(seed)
     group = np.arange(N_USERS + 1) % 2
-    return np.column_stack([2.0 * group - 1.0, -1.5 * group + 1.5]) + 0.5 * rng.standard_normal((N_USERS + 1, 2)) * [1.0, 1.5]
+    return np.column_stack([2.0 * group - 1.0, -1.5 * group + 1.5]) + 0.5 * rng.standard_normal(
+        (N_USERS + 1, 2)
+    ) * [1.0, 1.5]
 
 
 X = features()
 
 
-def regression(n_each: int, noise: str, slopes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """user, design (n, 2), outcome of n_each observations a user; clusters differ in noise, features shift coefficients."""
+def regression(
+    n_each: int, noise: str, slopes: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """user, design (n, 2), outcome of n_each observations a user; clusters differ in noise,
+    features shift coefficients."""
     rng = np.random.default_rng(5)
     user = np.repeat(np.arange(N_USERS + 1), n_each)
     design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
@@ -47,17 +54,31 @@ def regression(n_each: int, noise: str, slopes: np.ndarray | None = None) -> tup
         latent = latent + (X - [0.0, 1.0]) @ slopes.T
     latent = latent + 0.3 * rng.standard_normal(latent.shape)
     sd = np.where(user % 2, 0.3, 1.2) if noise == "cluster" else 0.6
-    return user, design, np.einsum("nq,nq->n", design, latent[user]) + sd * rng.standard_normal(len(user))
+    return (
+        user,
+        design,
+        np.einsum("nq,nq->n", design, latent[user]) + sd * rng.standard_normal(len(user)),
+    )
 
 
 def mixture(seed: int, q: int, **options: Any) -> dv.DualViewMixture:
-    settings = {"n_warmup": 500, "n_draws": 2000, "n_chains": 1, "init": "one", "random_state": seed}
+    settings = {
+        "n_warmup": 500,
+        "n_draws": 2000,
+        "n_chains": 1,
+        "init": "one",
+        "random_state": seed,
+    }
     return dv.DualViewMixture(**settings, **TWO, behavior_prior=PRIORS[q], **options)
 
 
-def largest_score(predicted: Callable[[int], np.ndarray], refitted: Callable[[int], np.ndarray]) -> float:
+def largest_score(
+    predicted: Callable[[int], np.ndarray], refitted: Callable[[int], np.ndarray]
+) -> float:
     """Largest |z| between two estimates of the same numbers."""
-    runs = [np.array([estimate(seed) for seed in range(N_RUNS)]) for estimate in (predicted, refitted)]
+    runs = [
+        np.array([estimate(seed) for seed in range(N_RUNS)]) for estimate in (predicted, refitted)
+    ]
     error = np.sqrt(sum(run.var(axis=0, ddof=1) / N_RUNS for run in runs))
     return float(np.abs((runs[0].mean(axis=0) - runs[1].mean(axis=0)) / error).max())
 
@@ -80,13 +101,23 @@ def test_regressions(noise: str, n_known: int) -> None:
 
     def predicted(seed: int) -> np.ndarray:
         known = user < N_USERS
-        model = mixture(seed, 2).fit(X[:-1], dv.UserRegression(user[known], design[known], outcome[known], **options))
-        own = dv.UserRegression([0] * n_known, design[mine[:n_known]], outcome[mine[:n_known]], n_users=1) if n_known else None
+        model = mixture(seed, 2).fit(
+            X[:-1], dv.UserRegression(user[known], design[known], outcome[known], **options)
+        )
+        own = (
+            dv.UserRegression(
+                [0] * n_known, design[mine[:n_known]], outcome[mine[:n_known]], n_users=1
+            )
+            if n_known
+            else None
+        )
         asked = model.predict_outcome(dv.UserRegression([N_USERS], ASKED), X[-1:], own)
         return np.concatenate([below(asked), below(model.predict_latent(X[-1:], own).marginal(1))])
 
     def refitted(seed: int) -> np.ndarray:
-        behavior = dv.UserRegression(user[seen], design[seen], outcome[seen], n_users=N_USERS + 1, **options)
+        behavior = dv.UserRegression(
+            user[seen], design[seen], outcome[seen], n_users=N_USERS + 1, **options
+        )
         model = mixture(100 + seed, 2).fit(X, behavior)
         slope = model.posterior_.flat("latent")[:, -1, 1]
         asked = model.predict_outcome(dv.UserRegression([N_USERS], ASKED))
@@ -105,13 +136,22 @@ def test_regressions_with_a_link(n_known: int) -> None:
     def predicted(seed: int) -> np.ndarray:
         known = user < N_USERS
         model = mixture(seed, 2, link="linear")
-        model.fit(X[:-1], dv.UserRegression(user[known], design[known], outcome[known], noise_variance=0.5))
-        own = dv.UserRegression([0] * n_known, design[mine], outcome[mine], n_users=1) if n_known else None
+        model.fit(
+            X[:-1],
+            dv.UserRegression(user[known], design[known], outcome[known], noise_variance=0.5),
+        )
+        own = (
+            dv.UserRegression([0] * n_known, design[mine], outcome[mine], n_users=1)
+            if n_known
+            else None
+        )
         latent = model.predict_latent(X[-1:], own)
         return np.concatenate([below(latent.marginal(d)) for d in (0, 1)])
 
     def refitted(seed: int) -> np.ndarray:
-        behavior = dv.UserRegression(user[seen], design[seen], outcome[seen], n_users=N_USERS + 1, noise_variance=0.5)
+        behavior = dv.UserRegression(
+            user[seen], design[seen], outcome[seen], n_users=N_USERS + 1, noise_variance=0.5
+        )
         post = mixture(200 + seed, 2, link="linear").fit(X, behavior).posterior_
         return (post.flat("latent")[:, -1, :, None] <= LEVELS).mean(axis=0).ravel()
 
@@ -129,9 +169,17 @@ def test_yes_or_no(n_known: int) -> None:
 
     def predicted(seed: int) -> np.ndarray:
         known = user < N_USERS
-        model = mixture(seed, 1).fit(X[:-1], dv.BinaryOutcomes(user[known], design[known], yes[known]))
-        own = dv.BinaryOutcomes([0] * n_known, design[mine], yes[mine], n_users=1) if n_known else None
-        return model.predict_outcome(dv.BinaryOutcomes([N_USERS] * 2, [[1.0], [-2.0]]), X[-1:], own).mean
+        model = mixture(seed, 1).fit(
+            X[:-1], dv.BinaryOutcomes(user[known], design[known], yes[known])
+        )
+        own = (
+            dv.BinaryOutcomes([0] * n_known, design[mine], yes[mine], n_users=1)
+            if n_known
+            else None
+        )
+        return model.predict_outcome(
+            dv.BinaryOutcomes([N_USERS] * 2, [[1.0], [-2.0]]), X[-1:], own
+        ).mean
 
     def refitted(seed: int) -> np.ndarray:
         behavior = dv.BinaryOutcomes(user[seen], design[seen], yes[seen], n_users=N_USERS + 1)
@@ -159,9 +207,13 @@ def test_choices_between_items_of_unequal_appeal() -> None:
 
     def predicted(seed: int) -> np.ndarray:
         known, mine = user < N_USERS, user == N_USERS
-        model = mixture(seed, 1).fit(X[:-1], dv.PairwiseChoices(user[known], winner[known], loser[known], **options))
+        model = mixture(seed, 1).fit(
+            X[:-1], dv.PairwiseChoices(user[known], winner[known], loser[known], **options)
+        )
         own = dv.PairwiseChoices([0] * 6, winner[mine], loser[mine], n_users=1, **options)
-        return model.predict_outcome(dv.PairwiseChoices([N_USERS] * 3, *asked, **options), X[-1:], own).mean
+        return model.predict_outcome(
+            dv.PairwiseChoices([N_USERS] * 3, *asked, **options), X[-1:], own
+        ).mean
 
     def refitted(seed: int) -> np.ndarray:
         model = mixture(400 + seed, 1).fit(X, dv.PairwiseChoices(user, winner, loser, **options))

@@ -11,7 +11,8 @@ from dualview.posterior.several_looks import SeveralLooks, partitions
 
 
 def one_by_one(weights: np.ndarray, shares: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """p(features, acts like r) over what r weighs, (R,): every table agrees or is one more customer, label by label.
+    """p(features, acts like r) over what r weighs, (R,): every table agrees or is one more
+    customer, label by label.
 
     Rows are clusters that are known: no cluster is opened, as with a fixed number of clusters.
     """
@@ -50,18 +51,28 @@ def test_all_labels_in_turn(n_tables: int) -> None:
 
 
 def test_a_new_cluster_is_opened_at_most_once_for_each_label() -> None:
-    """With one known cluster of weight w and a new one of weight α, of density f_t for table t, added up by hand."""
+    """With one known cluster of weight w and a new one of weight α, of density f_t for table t,
+    added up by hand."""
     w, alpha, share = 2.0, 0.7, np.array([[0.3, 0.6]])
     known, fresh = np.array([0.5, 1.4]), np.array([0.9, 0.2])
     tables = [np.log([[known[t], fresh[t]]]) for t in range(2)]
-    looks = SeveralLooks(np.array([w, alpha]), np.array([w + alpha]), np.zeros(2, dtype=np.int64), np.array([0]), share)
+    looks = SeveralLooks(
+        np.array([w, alpha]),
+        np.array([w + alpha]),
+        np.zeros(2, dtype=np.int64),
+        np.array([0]),
+        share,
+    )
     found = np.exp(looks.log_features(tables)[0])
     total = w + alpha
     expected = np.zeros(2)
     for r, (own, here) in enumerate(((w + 1.0, known), (1.0, fresh))):
-        # the label of a table apart: the known cluster, the user's own new one where behavior has opened it, a new one
+        # the label of a table apart: the known cluster, the user's own new one where behavior has
+        # opened it, a new one
         for first, second in itertools.product((True, False), repeat=2):
-            chance = (share[0, 0] if first else 1.0 - share[0, 0]) * (share[0, 1] if second else 1.0 - share[0, 1])
+            chance = (share[0, 0] if first else 1.0 - share[0, 0]) * (
+                share[0, 1] if second else 1.0 - share[0, 1]
+            )
             if first and second:
                 expected[r] += chance * here[0] * here[1]
                 continue
@@ -69,11 +80,15 @@ def test_a_new_cluster_is_opened_at_most_once_for_each_label() -> None:
             alone = [t for t, agrees in enumerate((first, second)) if not agrees]
             factor = math.prod(here[t] for t in range(2) if t not in alone)
             if len(alone) == 1:
-                expected[r] += chance * factor * sum(n * f[alone[0]] for n, f in seats) / (total + 1.0)
+                expected[r] += (
+                    chance * factor * sum(n * f[alone[0]] for n, f in seats) / (total + 1.0)
+                )
                 continue
             for i, (n, f) in enumerate(seats):
                 again = [(m + (i == k and k < len(seats) - 1), g) for k, (m, g) in enumerate(seats)]
-                again += [(1.0, f)] if i == len(seats) - 1 else []  # the new cluster that the first table has opened
+                again += (
+                    [(1.0, f)] if i == len(seats) - 1 else []
+                )  # the new cluster that the first table has opened
                 inner = sum(m * g[1] for m, g in again) / (total + 2.0)
                 expected[r] += chance * n * f[0] / (total + 1.0) * inner
     np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -82,13 +97,22 @@ def test_a_new_cluster_is_opened_at_most_once_for_each_label() -> None:
 def test_tables_that_always_agree_are_one() -> None:
     rng = np.random.default_rng(0)
     tables = list(np.log(rng.gamma(1.0, 1.0, (2, 3, 4))))
-    looks = SeveralLooks(np.ones(4), np.array([4.0]), np.zeros(4, dtype=np.int64), np.array([0]), np.ones((1, 2)))
+    looks = SeveralLooks(
+        np.ones(4), np.array([4.0]), np.zeros(4, dtype=np.int64), np.array([0]), np.ones((1, 2))
+    )
     np.testing.assert_allclose(looks.log_features(tables), tables[0] + tables[1])
 
 
 def test_sums_over_rows_are_the_density_of_the_features() -> None:
-    """Where no table agrees, by the urn of all customers: with one row everything is its density."""
-    looks = SeveralLooks(np.array([2.0]), np.array([2.0]), np.zeros(1, dtype=np.int64), np.array([0]), np.array([[0.4, 0.1]]))
+    """Where no table agrees, by the urn of all customers: with one row everything is its
+    density."""
+    looks = SeveralLooks(
+        np.array([2.0]),
+        np.array([2.0]),
+        np.zeros(1, dtype=np.int64),
+        np.array([0]),
+        np.array([[0.4, 0.1]]),
+    )
     tables = [np.array([[-1.0]]), np.array([[-2.5]])]
     assert logsumexp(looks.log_features(tables)) == pytest.approx(-3.5)
 

@@ -1,4 +1,5 @@
-"""Everything that a fit offers, on one small table with counts, ratings, categories and missing cells."""
+"""Everything that a fit offers, on one small table with counts, ratings, categories and missing
+cells."""
 
 import json
 import warnings
@@ -54,7 +55,9 @@ def behavior() -> dv.SharedOutcome:
     rng = np.random.default_rng(1)
     participation = rng.integers(0, 2, (N_THREADS, N_USERS)).astype(float)
     latent = 2.0 * (np.arange(N_USERS) % 2) + 0.3 * rng.standard_normal(N_USERS)
-    return dv.SharedOutcome(participation, participation @ latent + 0.5 * rng.standard_normal(N_THREADS))
+    return dv.SharedOutcome(
+        participation, participation @ latent + 0.5 * rng.standard_normal(N_THREADS)
+    )
 
 
 NUMBERS, LEVELS = ["age", "income", "posts", "grade"], ["town", "member"]
@@ -69,8 +72,13 @@ CASES = {
 SLOW = {"table", "categories", "categories and behavior"}
 
 
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CASES])
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CASES],
+)
+def case(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> SimpleNamespace:
     """The table, the behavior, the fit, and the folder of a run with its posterior."""
     users, seen = CASES[request.param]
     columns = {"note": "ignore"} if "note" in users else None
@@ -79,7 +87,13 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         model = dv.DualViewMixture(columns=columns, **SETTINGS).fit(users, seen)
     folder = tmp_path_factory.mktemp("run")
     model.posterior_.save(folder / "posterior.nc")
-    return SimpleNamespace(users=users, behavior=seen, model=model, folder=folder, numbers=[n for n in NUMBERS if n in users])
+    return SimpleNamespace(
+        users=users,
+        behavior=seen,
+        model=model,
+        folder=folder,
+        numbers=[n for n in NUMBERS if n in users],
+    )
 
 
 def test_predictions(case: SimpleNamespace) -> None:
@@ -131,7 +145,9 @@ def test_tree_for_arviz_and_a_whole_file(case: SimpleNamespace, tmp_path: Path) 
     post = case.model.posterior_
     tree = post.to_arviz(n_prior=20)
     assert set(tree["observed_data"].data_vars) >= {"low", "high", "codes"}
-    likelihood = post.to_arviz(["log_likelihood"], variables=["features"])["log_likelihood"]["features"]
+    likelihood = post.to_arviz(["log_likelihood"], variables=["features"])["log_likelihood"][
+        "features"
+    ]
     assert likelihood.dims == ("chain", "draw", "user")
     assert np.isfinite(likelihood).all()
     assert np.isfinite(tree["log_prior"]["categories.base"]).all()
@@ -139,7 +155,9 @@ def test_tree_for_arviz_and_a_whole_file(case: SimpleNamespace, tmp_path: Path) 
     post.save(tmp_path / "whole.nc", whole=True)
     again = dv.load(tmp_path / "whole.nc")
     assert again.cells.equals(post.cells)
-    np.testing.assert_array_equal(dv.DualViewMixture.from_posterior(again).labels_, case.model.labels_)
+    np.testing.assert_array_equal(
+        dv.DualViewMixture.from_posterior(again).labels_, case.model.labels_
+    )
 
 
 def test_calibration_and_comparison(case: SimpleNamespace) -> None:
@@ -178,7 +196,13 @@ def test_pictures(case: SimpleNamespace) -> None:
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("income", "grade")
         shown = sum(len(part.get_offsets()) for part in ax.collections)
         assert shown == case.users[["income", "grade"]].notna().all(axis=1).sum()
-        assert sum(len(part.get_offsets()) for part in plots.features(case.model, case.users).collections) == 18
+        assert (
+            sum(
+                len(part.get_offsets())
+                for part in plots.features(case.model, case.users).collections
+            )
+            == 18
+        )
         with pytest.raises(InputError, match="got \\('town', 'age'\\)"):
             plots.features(case.model, columns=("town", "age"))
     written = runs.plot_run(case.folder)

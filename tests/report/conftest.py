@@ -1,4 +1,5 @@
-"""A small run with users whose names are made to break a page, and copies of it with more or fewer files."""
+"""A small run with users whose names are made to break a page, and copies of it with more or fewer
+files."""
 
 import json
 import shutil
@@ -16,14 +17,24 @@ from dualview.report import write_report
 mpl.use("Agg")
 
 FORUM = dv.datasets.agreement(24, 40, n_clusters=3, seed=0)
-EVIL = ["<script>document.hacked = 1</script>", "</script><b>bold</b>", "]]>", "<!--<script>", "NA", "a\"b'c&amp;", "x" * 90]
+EVIL = [
+    "<script>document.hacked = 1</script>",
+    "</script><b>bold</b>",
+    "]]>",
+    "<!--<script>",
+    "NA",
+    "a\"b'c&amp;",
+    "x" * 90,
+]
 USERS = [*EVIL, *(f"user {u}" for u in range(len(EVIL), 24))]
 SHORT = ["--warmup", "20", "--draws", "30", "--chains", "2", "--quiet"]
 
 
 def rows_of(participation: np.ndarray, outcome: np.ndarray) -> pd.DataFrame:
     t, u = np.nonzero(participation)
-    return pd.DataFrame({"thread": [f"t{i}" for i in t], "user": [USERS[i] for i in u], "outcome": outcome[t]})
+    return pd.DataFrame(
+        {"thread": [f"t{i}" for i in t], "user": [USERS[i] for i in u], "outcome": outcome[t]}
+    )
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,7 +47,11 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of users, threads and test threads."""
     folder = tmp_path_factory.mktemp("tables")
     users = pd.DataFrame(
-        {"user": USERS, "posts": np.exp(FORUM.features[:, 0] / 50), "long_name_of_degree": FORUM.features[:, 1]}
+        {
+            "user": USERS,
+            "posts": np.exp(FORUM.features[:, 0] / 50),
+            "long_name_of_degree": FORUM.features[:, 1],
+        }
     )
     users.to_parquet(folder / "users.parquet")
     rows_of(FORUM.participation, FORUM.outcome).to_parquet(folder / "threads.parquet")
@@ -71,7 +86,9 @@ def full(plain: Path, linked: Path, tables: Path, tmp_path_factory: pytest.TempP
     assert cli.main(["predict", str(run), str(tables / "test.parquet")]) == 0
     rng = np.random.default_rng(0)
     labels = pd.read_csv(run / "users.csv", keep_default_na=False)["cluster"]
-    profiles = pd.DataFrame({"user": USERS, "cluster": labels, "posts": np.arange(24), "likes": rng.poisson(5, 24)})
+    profiles = pd.DataFrame(
+        {"user": USERS, "cluster": labels, "posts": np.arange(24), "likes": rng.poisson(5, 24)}
+    )
     profiles.to_csv(run / "profiles.csv", index=False)
     contents = {
         "forum.json": {
@@ -91,13 +108,42 @@ def full(plain: Path, linked: Path, tables: Path, tmp_path_factory: pytest.TempP
             "test_threads": 100,
             "cut": "2022-04-27T16:55:00+00:00",
         },
-        "roles.json": {"roles": [{"role": 0, "label": "many posts", "factor": {"median": 1.25, "low": 1.1, "high": 1.4}}]},
+        "roles.json": {
+            "roles": [
+                {
+                    "role": 0,
+                    "label": "many posts",
+                    "factor": {"median": 1.25, "low": 1.1, "high": 1.4},
+                }
+            ]
+        },
         "evaluation.json": {
             "n_test": 100,
             "scores": [
-                {"name": "dual", "words": "dual model", "nll": 1.0, "rmse": 0.51, "r2": 0.2, "coverage": {"0.95": 0.94}},
-                {"name": "ridge", "words": "ridge", "nll": 1.2, "rmse": 0.5, "r2": -0.1, "coverage": {"0.95": 0.9}},
-                {"name": "mean", "words": "the mean", "nll": 1.4, "rmse": 0.6, "r2": float("nan"), "coverage": {}},
+                {
+                    "name": "dual",
+                    "words": "dual model",
+                    "nll": 1.0,
+                    "rmse": 0.51,
+                    "r2": 0.2,
+                    "coverage": {"0.95": 0.94},
+                },
+                {
+                    "name": "ridge",
+                    "words": "ridge",
+                    "nll": 1.2,
+                    "rmse": 0.5,
+                    "r2": -0.1,
+                    "coverage": {"0.95": 0.9},
+                },
+                {
+                    "name": "mean",
+                    "words": "the mean",
+                    "nll": 1.4,
+                    "rmse": 0.6,
+                    "r2": float("nan"),
+                    "coverage": {},
+                },
             ],
             "differences": [{"than": "ridge", "gain": -0.2, "error": 0.01}],
             "verdict": "It is <b>better</b>.",

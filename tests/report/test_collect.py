@@ -51,18 +51,28 @@ def test_roles_are_those_of_the_run(found: dict[str, Any], plain: Path) -> None:
         assert float(profile["posts"]["median"]) == pytest.approx(np.median(posts), rel=6e-3)
     assert found["data"]["role"] == table["cluster"].tolist()
     assert found["data"]["users"] == USERS
-    np.testing.assert_allclose(found["data"]["columns"][0]["values"], table["latent_median"], rtol=1e-3)
+    np.testing.assert_allclose(
+        found["data"]["columns"][0]["values"], table["latent_median"], rtol=1e-3
+    )
     np.testing.assert_allclose(found["data"]["columns"][0]["high"], table["latent_high"], rtol=1e-3)
 
 
-def test_powers_come_from_the_largest_with_the_intervals_of_the_summary(found: dict[str, Any], plain: Path) -> None:
-    summary = {cluster["cluster"]: cluster["latent"] for cluster in runs.summarise(plain)["clusters"]}
+def test_powers_come_from_the_largest_with_the_intervals_of_the_summary(
+    found: dict[str, Any], plain: Path
+) -> None:
+    summary = {
+        cluster["cluster"]: cluster["latent"] for cluster in runs.summarise(plain)["clusters"]
+    }
     rows = found["power"]["rows"]
-    assert [row["role"] for row in rows] == sorted(summary, key=lambda role: -summary[role]["median"])
+    assert [row["role"] for row in rows] == sorted(
+        summary, key=lambda role: -summary[role]["median"]
+    )
     for row in rows:
         assert row["from"] < row["at"] < row["to"]
         for name in ("median", "low", "high"):
-            assert float(row[name].replace("−", "-").replace(",", "")) == pytest.approx(summary[row["role"]][name], abs=0.06)
+            assert float(row[name].replace("−", "-").replace(",", "")) == pytest.approx(
+                summary[row["role"]][name], abs=0.06
+            )
 
 
 def test_a_plain_run_says_what_it_lacks(found: dict[str, Any]) -> None:
@@ -75,7 +85,9 @@ def test_a_plain_run_says_what_it_lacks(found: dict[str, Any]) -> None:
     json.dumps(found, allow_nan=False)
 
 
-def test_the_command_asks_for_the_same_run(found: dict[str, Any], plain: Path, tables: Path, monkeypatch: Any) -> None:
+def test_the_command_asks_for_the_same_run(
+    found: dict[str, Any], plain: Path, tables: Path, monkeypatch: Any
+) -> None:
     asked = []
     monkeypatch.setattr(runs, "fit_run", lambda request, *_, **__: asked.append(request) or "")
     monkeypatch.chdir(tables)
@@ -104,13 +116,17 @@ def test_the_command_asks_for_the_same_run(found: dict[str, Any], plain: Path, t
     assert asked[1] == odd
 
 
-def test_the_columns_of_a_table_are_a_table_and_no_json(found: dict[str, Any], tmp_path: Path) -> None:
+def test_the_columns_of_a_table_are_a_table_and_no_json(
+    found: dict[str, Any], tmp_path: Path
+) -> None:
     rng = np.random.default_rng(0)
     users = pd.DataFrame(
         {
             "posts": rng.poisson(np.exp(rng.normal(1, 1.5, 40))),
             "town": rng.choice(["Ulm", "<b>Bonn</b>", "a name that does not come to its end"], 40),
-            "mood": pd.Categorical(rng.choice(["bad", "fair", "good"], 40), ["bad", "fair", "good"], ordered=True),
+            "mood": pd.Categorical(
+                rng.choice(["bad", "fair", "good"], 40), ["bad", "fair", "good"], ordered=True
+            ),
             "height": np.round(rng.normal(170, 10, 40), 0) / 2,
             **{f"x{j}": rng.normal(size=40) for j in range(70)},
         }
@@ -139,24 +155,32 @@ def test_the_columns_of_a_table_are_a_table_and_no_json(found: dict[str, Any], t
         settings_section(tmp_path, {})
 
 
-def test_no_folder_of_the_machine_is_told(found: dict[str, Any], more: dict[str, Any], tables: Path) -> None:
+def test_no_folder_of_the_machine_is_told(
+    found: dict[str, Any], more: dict[str, Any], tables: Path
+) -> None:
     assert str(tables) not in json.dumps(found)
     assert "/home/somebody" not in json.dumps(more)
     assert more["settings"]["command"] == "dualview forum posts.csv --out=run --seed=0"
 
 
-def test_a_run_of_the_forum_shows_plain_units_labels_and_notes(more: dict[str, Any], full: Path) -> None:
+def test_a_run_of_the_forum_shows_plain_units_labels_and_notes(
+    more: dict[str, Any], full: Path
+) -> None:
     assert more["title"] == "Roles of users: posts.csv"
     card = more["roles"]["cards"][0]
     assert card["label"] == "many posts"
     assert card["factor"] == {"median": "1.25", "low": "1.10", "high": "1.40"}
     labels = pd.read_csv(full / "users.csv", keep_default_na=False)["cluster"]
     medians = {row["name"]: row["median"] for row in card["features"]}
-    assert float(medians["posts"]) == pytest.approx(np.median(np.flatnonzero(labels == 0)), rel=6e-3)
+    assert float(medians["posts"]) == pytest.approx(
+        np.median(np.flatnonzero(labels == 0)), rel=6e-3
+    )
     assert set(medians) == {"posts", "likes"}
     assert "It did not use likes" in more["roles"]["units"]
     assert more["notes"] == ["3 bots removed (<i>bot</i>)."]
-    assert {row["name"]: row["use"] for row in more["roles"]["meanings"]}["likes"] == "not used: says the same as posts"
+    assert {row["name"]: row["use"] for row in more["roles"]["meanings"]}[
+        "likes"
+    ] == "not used: says the same as posts"
     tables = dict(more["settings"]["tables"])
     assert ("user", "author") in tables["Columns of the file"]
     assert ("covariates", "hour") in tables["How the posts were prepared"]
@@ -167,22 +191,36 @@ def test_scores_of_other_models_with_the_best_marked(more: dict[str, Any]) -> No
     cells = {row["model"]: row["cells"] for row in section["rows"]}
     assert [cell["text"] for cell in cells["dual model"]] == ["1", "0.51", "0.200", "94 %", "–"]
     assert [cell["best"] for cell in cells["dual model"]] == [True, False, True, False, False]
-    assert [cell["text"] for cell in cells["ridge"]] == ["1.2", "0.5", "−0.100", "90 %", "−0.2000 ± 0.0100"]
+    assert [cell["text"] for cell in cells["ridge"]] == [
+        "1.2",
+        "0.5",
+        "−0.100",
+        "90 %",
+        "−0.2000 ± 0.0100",
+    ]
     assert [cell["text"] for cell in cells["the mean"]][2:] == ["–", "–", "–"]
     assert "those of the single model" in section["words"][1]
 
 
-def test_fits_are_ranked_with_the_run_of_the_page_marked(more: dict[str, Any], full: Path, linked: Path) -> None:
+def test_fits_are_ranked_with_the_run_of_the_page_marked(
+    more: dict[str, Any], full: Path, linked: Path
+) -> None:
     section, ranking = more["fits"], Ranking.load(full / "comparison.json")
     models = {}
     for folder in (full, linked):
         models[folder.name] = runs.opened(folder)
         models[folder.name].behavior_ = dv.SharedOutcome(FORUM.participation > 0, FORUM.outcome)
     table = dv.compare(models)
-    assert [row["name"] for row in section["rows"]] == [fit.name for fit in ranking.fits] == table.index.tolist()
+    assert (
+        [row["name"] for row in section["rows"]]
+        == [fit.name for fit in ranking.fits]
+        == table.index.tolist()
+    )
     rows = {row["name"]: row for row in section["rows"]}
     for name, row in rows.items():
-        assert float(row["elpd"].replace("−", "-")) == pytest.approx(table.loc[name, "elpd"], abs=0.06)
+        assert float(row["elpd"].replace("−", "-")) == pytest.approx(
+            table.loc[name, "elpd"], abs=0.06
+        )
         assert row["first"] == (name == table.index[0])
         assert row["best"] == (row["standing"] == "best")
         assert table.loc[name, "note"].startswith(row["standing"])
@@ -199,7 +237,9 @@ def test_fits_are_ranked_with_the_run_of_the_page_marked(more: dict[str, Any], f
 
 
 @pytest.mark.slow
-def test_a_comparison_of_a_run_that_was_drawn_further_is_not_shown(full: Path, linked: Path, tmp_path: Path) -> None:
+def test_a_comparison_of_a_run_that_was_drawn_further_is_not_shown(
+    full: Path, linked: Path, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     shutil.copytree(full, run)
     assert collect_run(run)["fits"]["missing"] is None
@@ -208,7 +248,20 @@ def test_a_comparison_of_a_run_that_was_drawn_further_is_not_shown(full: Path, l
     assert "is out of date" in collect_run(run)["fits"]["missing"]
     page = write_report(run, tmp_path / "r.html", [linked])
     assert "This page is about &#39;run&#39;" in page.read_text()
-    assert cli.main(["report", str(run), "--against", str(linked), str(full), "--out", str(tmp_path / "r.html")]) == 0
+    assert (
+        cli.main(
+            [
+                "report",
+                str(run),
+                "--against",
+                str(linked),
+                str(full),
+                "--out",
+                str(tmp_path / "r.html"),
+            ]
+        )
+        == 0
+    )
     names = [fit.name for fit in Ranking.load(run / "comparison.json").fits]
     assert len(names) == 3
     assert {name.rpartition("/")[2] for name in names} == {"run", linked.name}
@@ -219,11 +272,17 @@ def test_predictions_are_scored(more: dict[str, Any], full: Path) -> None:
     table = pd.read_csv(full / "predictions.csv")
     scores = dict(more["predictions"]["scores"])
     assert scores["threads"] == "100"
-    assert float(scores["negative log-likelihood per thread"]) == pytest.approx(-table["log_density"].mean(), rel=1e-3)
+    assert float(scores["negative log-likelihood per thread"]) == pytest.approx(
+        -table["log_density"].mean(), rel=1e-3
+    )
     error = table["outcome"] - table["median"]
-    assert float(scores["root mean squared error"]) == pytest.approx(np.sqrt((error**2).mean()), rel=1e-3)
+    assert float(scores["root mean squared error"]) == pytest.approx(
+        np.sqrt((error**2).mean()), rel=1e-3
+    )
     inside = ((table["low"] <= table["outcome"]) & (table["outcome"] <= table["high"])).mean()
-    assert float(scores["outcomes inside the 95 % interval"].split()[0]) == pytest.approx(100 * inside, abs=2)
+    assert float(scores["outcomes inside the 95 % interval"].split()[0]) == pytest.approx(
+        100 * inside, abs=2
+    )
     assert "from 2022-04-27 on" in more["predictions"]["words"][1]
 
 
@@ -259,11 +318,21 @@ def test_known_levels_decide_about_calibration(full: Path, tmp_path: Path) -> No
             "comparison.json cannot be read .* 'dualview compare'",
         ),
         ("profiles.csv", "name,posts\na,1\n", "must have a column user; it has name, posts"),
-        ("profiles.csv", "user,posts\na,1\n", "must have a row per user of the run; it lacks <script>"),
-        ("predictions.csv", "thread,outcome\na,1\n", "must have columns median \\(or mean\\) and sd; it has thread, outcome"),
+        (
+            "profiles.csv",
+            "user,posts\na,1\n",
+            "must have a row per user of the run; it lacks <script>",
+        ),
+        (
+            "predictions.csv",
+            "thread,outcome\na,1\n",
+            "must have columns median \\(or mean\\) and sd; it has thread, outcome",
+        ),
     ],
 )
-def test_files_that_are_not_what_they_should_be(name: str, content: str, message: str, plain: Path, tmp_path: Path) -> None:
+def test_files_that_are_not_what_they_should_be(
+    name: str, content: str, message: str, plain: Path, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     shutil.copytree(plain, run)
     (run / name).write_text(content)
@@ -279,7 +348,9 @@ def test_features_alone_and_threads_alone(tables: Path, tmp_path: Path) -> None:
     assert features["data"]["power"] is None
     assert len(features["data"]["columns"]) == 2
     pd.DataFrame({"user": USERS}).to_parquet(tmp_path / "ids.parquet")
-    threads = collect_run(fit(tmp_path / "b", str(tmp_path / "ids.parquet"), str(tables / "threads.parquet")))
+    threads = collect_run(
+        fit(tmp_path / "b", str(tmp_path / "ids.parquet"), str(tables / "threads.parquet"))
+    )
     render_page(threads)
     assert not threads["roles"]["has_features"]
     assert threads["data"]["axes"] == [0, -1]
@@ -290,13 +361,21 @@ def test_a_summary_says_what_rests_on_few_draws(tables: Path, tmp_path: Path) ->
     names = [str(tables / "users.parquet"), str(tables / "threads.parquet")]
     run = fit(tmp_path, *names, "--keep", "summary", "--whole", "5")
     found = collect_run(run)
-    assert "of 60 draws of the posterior a summary was kept, and 10 of them whole" in found["words"][2]
+    assert (
+        "of 60 draws of the posterior a summary was kept, and 10 of them whole" in found["words"][2]
+    )
     assert "only 10 whole draws were kept" in found["similarity"]["missing"]
     assert "With 10 whole draws the intervals are rough" in found["power"]["intro"]
-    np.testing.assert_allclose(found["data"]["columns"][0]["values"], dv.load(run / "posterior.nc").latent_median, rtol=1e-3)
+    np.testing.assert_allclose(
+        found["data"]["columns"][0]["values"],
+        dv.load(run / "posterior.nc").latent_median,
+        rtol=1e-3,
+    )
 
 
-def test_of_many_users_the_surest_of_each_role_are_listed(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_users_the_surest_of_each_role_are_listed(
+    plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(collecting, "MOST_USERS", 12)
     monkeypatch.setattr(collecting, "_TYPICAL", 1)
     monkeypatch.setattr(collecting, "_SIMILARITY_USERS", 12)
@@ -309,23 +388,33 @@ def test_of_many_users_the_surest_of_each_role_are_listed(plain: Path, monkeypat
     typical = {card["typical"][0] for card in found["roles"]["cards"]}
     assert typical <= set(shown)
     for role, members in table.groupby("cluster"):
-        listed = members.loc[[user for user in shown if table.loc[user, "cluster"] == role and user not in typical]]
+        listed = members.loc[
+            [user for user in shown if table.loc[user, "cluster"] == role and user not in typical]
+        ]
         others = members.drop(index=[*listed.index, *(typical & set(members.index))])
         assert abs(len(listed) + 1 - len(members) / 2) <= 1.5
         assert listed["membership"].min() >= others["membership"].max() - 1e-12
 
 
-def test_members_who_are_drawn_are_spread_over_their_powers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_who_are_drawn_are_spread_over_their_powers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(collecting, "_MOST_DOTS", 3)
     users, values = np.array([7, 3, 5, 1, 9]), np.array([0.0, 5, 0, 2, 0, 4, 0, 3, 0, 1])
     assert collecting._spread(users, values).tolist() == [9, 7, 1]
     assert sorted(collecting._spread(users[:2], values)) == [3, 7]
 
 
-@pytest.mark.parametrize("keep", [pytest.param([], marks=pytest.mark.slow), ["--keep", "summary", "--whole", "1"]])
+@pytest.mark.parametrize(
+    "keep", [pytest.param([], marks=pytest.mark.slow), ["--keep", "summary", "--whole", "1"]]
+)
 def test_the_shortest_run_of_the_fewest_users(keep: list[str], tmp_path: Path) -> None:
-    pd.DataFrame({"user": ["a", "b", "c"], "x": [0.0, 1.0, 3.0]}).to_csv(tmp_path / "u.csv", index=False)
-    pd.DataFrame({"thread": [1, 2, 3], "user": ["a", "b", "c"], "outcome": [1, 2, 4]}).to_csv(tmp_path / "t.csv", index=False)
+    pd.DataFrame({"user": ["a", "b", "c"], "x": [0.0, 1.0, 3.0]}).to_csv(
+        tmp_path / "u.csv", index=False
+    )
+    pd.DataFrame({"thread": [1, 2, 3], "user": ["a", "b", "c"], "outcome": [1, 2, 4]}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
     files = [str(tmp_path / "u.csv"), str(tmp_path / "t.csv")]
     length = ["--warmup", "0", "--draws", "1", "--chains", "1", "--quiet", *keep]
     assert cli.main(["fit", *files, "--out", str(tmp_path / "run"), *length]) == 0
@@ -337,7 +426,9 @@ def test_the_shortest_run_of_the_fewest_users(keep: list[str], tmp_path: Path) -
 
 
 def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"is not the folder of a run: it has neither posterior.nc nor request.json"):
+    with pytest.raises(
+        FileError, match=r"is not the folder of a run: it has neither posterior.nc nor request.json"
+    ):
         collect_run(tmp_path)
     (tmp_path / "request.json").write_text("{}")
     with pytest.raises(FileError, match="the run is not finished"):

@@ -12,7 +12,10 @@ from report.conftest import EVIL, USERS
 
 pytestmark = needs_browser
 
-NAMES = 'const names = () => [...document.querySelectorAll("#table tbody tr td:first-child")].map((cell) => cell.textContent);'
+NAMES = (
+    'const names = () => [...document.querySelectorAll("#table tbody tr '
+    'td:first-child")].map((cell) => cell.textContent);'
+)
 
 
 @pytest.mark.parametrize("width", [400, 1200])
@@ -29,12 +32,14 @@ def test_nothing_runs_is_asked_for_or_sticks_out(page: Path, tmp_path: Path, wid
         wider: [...document.querySelectorAll("main *")].filter((n) => n.getBoundingClientRect().right > innerWidth + 1).length,
         pictures: [...document.images].filter((image) => image.src.startsWith("data:") && image.naturalWidth > 0).length,
       }), 500);
-    """
+    """  # noqa: E501
     found = answer(page, code, tmp_path, width=width)
     assert found["hacked"] is None
     assert found["bold"] == 0
     assert found["scripts"] == 3  # the data, the page's own, the test's
-    assert found["refused"] == ["https://example.org/x.png"]  # the policy holds, and only the test broke it
+    assert found["refused"] == [
+        "https://example.org/x.png"
+    ]  # the policy holds, and only the test broke it
     assert [name for name in found["asked"] if "example.org" not in name] == []
     assert found["inner"] == width
     assert found["scroll"] <= width
@@ -69,7 +74,7 @@ def test_the_table_is_sorted_filtered_and_searched(page: Path, full: Path, tmp_p
       find.dispatchEvent(new Event("input"));
       found.nobody = [names().length, document.getElementById("page").textContent];
       done(found);
-    """
+    """  # noqa: E501
     found = answer(page, code, tmp_path)
     table = pd.read_csv(full / "users.csv", keep_default_na=False)
     by_power = table.sort_values("latent_median", ascending=False)["user"].tolist()
@@ -88,7 +93,9 @@ def test_the_table_is_sorted_filtered_and_searched(page: Path, full: Path, tmp_p
     assert found["nobody"] == [0, "nobody"]
 
 
-def test_a_user_is_seen_by_pointing_by_choosing_and_by_address(page: Path, full: Path, tmp_path: Path) -> None:
+def test_a_user_is_seen_by_pointing_by_choosing_and_by_address(
+    page: Path, full: Path, tmp_path: Path
+) -> None:
     code = """
       const text = (selector) => document.querySelector(selector).textContent;
       const found = { card: text("#card h3"), facts: text("#card dl") };
@@ -130,7 +137,7 @@ def test_typical_members_lead_to_their_cards(page: Path, tmp_path: Path) -> None
       const link = document.querySelector("#roles a.person");
       link.click();
       setTimeout(() => done([link.textContent, document.querySelector("#card h3").textContent, location.hash]), 300);
-    """
+    """  # noqa: E501
     name, card, address = answer(page, code, tmp_path)
     assert card.strip() == name
     assert address.startswith("#user=")
@@ -149,7 +156,7 @@ def test_headings_labels_and_captions(page: Path, tmp_path: Path) -> None:
         unreached: all('nav a[href^="#"]').filter((link) => !document.querySelector(link.getAttribute("href"))).length,
         language: document.documentElement.lang, title: document.title,
       });
-    """
+    """  # noqa: E501
     found = answer(page, code, tmp_path)
     levels = found.pop("levels")
     assert levels[0] == 1

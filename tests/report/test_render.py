@@ -22,7 +22,8 @@ from report.conftest import EVIL, USERS
 
 
 class Tags(HTMLParser):
-    """What an HTML parser makes of a page: tags with their attributes, text by tag, and comments."""
+    """What an HTML parser makes of a page: tags with their attributes, text by tag, and
+    comments."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -54,7 +55,9 @@ def test_names_cannot_become_markup(page: Path) -> None:
     assert "".join(found.texts["bdi"]).count(EVIL[1]) <= 1
 
 
-@pytest.mark.parametrize("text", ["</script>", "<!--<script>", "]]>", "a & b", "\u2028\u2029", "é ‮ \U0001f600", '"\\'])
+@pytest.mark.parametrize(
+    "text", ["</script>", "<!--<script>", "]]>", "a & b", "\u2028\u2029", "é ‮ \U0001f600", '"\\']
+)
 def test_json_survives_html(text: str) -> None:
     written = json_text({"name": text})
     assert json.loads(written)["name"] == text
@@ -65,10 +68,25 @@ def test_json_survives_html(text: str) -> None:
 def test_the_page_asks_for_nothing_and_allows_only_its_own_script(page: Path) -> None:
     text = page.read_text()
     found = Tags(text)
-    addresses = [attrs[name] or "" for _, attrs in found.tags for name in ("src", "href", "action") if name in attrs]
-    assert {address[0:5] if address.startswith("data:") else address[0:1] for address in addresses} == {"#", "data:"}
-    assert not [attrs for _, attrs in found.tags if any(name == "style" or name.startswith("on") for name in attrs)]
-    policy = next(attrs["content"] or "" for tag, attrs in found.tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    addresses = [
+        attrs[name] or ""
+        for _, attrs in found.tags
+        for name in ("src", "href", "action")
+        if name in attrs
+    ]
+    assert {
+        address[0:5] if address.startswith("data:") else address[0:1] for address in addresses
+    } == {"#", "data:"}
+    assert not [
+        attrs
+        for _, attrs in found.tags
+        if any(name == "style" or name.startswith("on") for name in attrs)
+    ]
+    policy = next(
+        attrs["content"] or ""
+        for tag, attrs in found.tags
+        if attrs.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy
     for tag, directive in (("script", "script-src"), ("style", "style-src")):
@@ -83,7 +101,9 @@ def test_the_same_run_gives_the_same_page(full: Path, page: Path, tmp_path: Path
     assert again.read_bytes() == page.read_bytes()
 
 
-def test_the_command_writes_into_the_run_by_default(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_into_the_run_by_default(
+    plain: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = set(os.listdir(plain))
     assert cli.main(["report", str(plain)]) == 0
     assert capsys.readouterr().out == f"Wrote {plain / 'report.html'}.\n"
@@ -100,7 +120,9 @@ def test_places_that_cannot_be_written_are_noticed_before_the_work(tmp_path: Pat
         write_report(tmp_path, tmp_path / "absent" / "r.html")
 
 
-def test_a_full_disk_leaves_the_old_report(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_report(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -112,7 +134,9 @@ def test_a_full_disk_leaves_the_old_report(plain: Path, tmp_path: Path, monkeypa
     assert os.listdir(tmp_path) == ["r.html"]
 
 
-def test_without_jinja_the_message_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_jinja_the_message_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'dualview\[report\]'"):
         write_report(tmp_path)
@@ -124,7 +148,9 @@ def test_the_module_can_be_imported_without_its_extras(monkeypatch: pytest.Monke
     assert dv.report.write_report is write_report
     monkeypatch.setattr(dv, "report", dv.report)  # and plots: to come back after the test
     monkeypatch.setattr(dv, "plots", dv.plots)
-    for name in [name for name in sys.modules if name.startswith(("dualview.report", "dualview.plots"))]:
+    for name in [
+        name for name in sys.modules if name.startswith(("dualview.report", "dualview.plots"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     for name in ("jinja2", "matplotlib"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -1,4 +1,5 @@
-"""Runs of answers of single users on the command line: fit, predict, compare, check, report, resume, and bad tables."""
+"""Runs of answers of single users on the command line: fit, predict, compare, check, report,
+resume, and bad tables."""
 
 import json
 from pathlib import Path
@@ -16,7 +17,8 @@ SHORT = ["--warmup", "30", "--draws", "40", "--chains", "2", "--quiet"]
 
 
 def answers_of(seed: int, n: int = 160) -> pd.DataFrame:
-    """Made-up answers: slopes of two groups of users, numbers and yes or no; the last user has none."""
+    """Made-up answers: slopes of two groups of users, numbers and yes or no; the last user has
+    none."""
     rng = np.random.default_rng(seed)
     user, dose, time = rng.integers(0, N - 1, n), rng.normal(size=n), rng.uniform(0, 5, n)
     slope = np.where(user < N // 2, -1.0, 2.0)
@@ -41,14 +43,20 @@ def answers_of(seed: int, n: int = 160) -> pd.DataFrame:
 
 
 def ranked_of(seed: int, n: int = 40) -> pd.DataFrame:
-    """Made-up rankings of four items each: two groups of users prefer low prices, or high ones; fourth places are unknown."""
+    """Made-up rankings of four items each: two groups of users prefer low prices, or high ones;
+    fourth places are unknown."""
     rng = np.random.default_rng(seed)
     owner = rng.integers(0, N - 1, n)
     price = rng.normal(size=(n, 4))
     utility = price * np.where(owner < N // 2, -1.5, 1.5)[:, None] + rng.normal(size=(n, 4))
     place = 1.0 + np.argsort(np.argsort(-utility, axis=1), axis=1)
-    table = {"user": np.repeat([USERS[u] for u in owner], 4), "list": np.repeat([f"r{i}" for i in range(n)], 4)}
-    return pd.DataFrame(table | {"price": price.ravel(), "place": np.where(place > 3, np.nan, place).ravel()})
+    table = {
+        "user": np.repeat([USERS[u] for u in owner], 4),
+        "list": np.repeat([f"r{i}" for i in range(n)], 4),
+    }
+    return pd.DataFrame(
+        table | {"price": price.ravel(), "place": np.where(place > 3, np.nan, place).ravel()}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +64,14 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(1)
     group = np.arange(N) >= N // 2
-    pd.DataFrame({"user": USERS, "a": group + 0.2 * rng.normal(size=N), "b": rng.normal(size=N)}).to_csv(
-        folder / "users.csv", index=False
-    )
+    pd.DataFrame(
+        {"user": USERS, "a": group + 0.2 * rng.normal(size=N), "b": rng.normal(size=N)}
+    ).to_csv(folder / "users.csv", index=False)
     answers_of(2).to_csv(folder / "answers.csv", index=False)
     answers_of(3, 30).to_csv(folder / "new.csv", index=False)
-    items = pd.DataFrame(rng.normal(size=(5, 2)), columns=["price", "size"]).assign(item=[f"i{i}" for i in range(5)])
+    items = pd.DataFrame(rng.normal(size=(5, 2)), columns=["price", "size"]).assign(
+        item=[f"i{i}" for i in range(5)]
+    )
     items.to_csv(folder / "items.csv", index=False)
     return folder
 
@@ -79,13 +89,22 @@ def regression(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_regression_is_that_of_python(regression: Path, tables: Path) -> None:
-    table, users = pd.read_csv(tables / "answers.csv"), pd.read_csv(tables / "users.csv", index_col="user")
-    behavior = dv.UserRegression(table["user"], table[["dose", "time"]], table["y"], intercept=True, users=USERS)
+    table, users = (
+        pd.read_csv(tables / "answers.csv"),
+        pd.read_csv(tables / "users.csv", index_col="user"),
+    )
+    behavior = dv.UserRegression(
+        table["user"], table[["dose", "time"]], table["y"], intercept=True, users=USERS
+    )
     model = dv.DualViewMixture(n_warmup=30, n_draws=40, n_chains=2).fit(users, behavior)
-    np.testing.assert_array_equal(dv.load(regression / "posterior.nc")["latent"], model.posterior_["latent"])
+    np.testing.assert_array_equal(
+        dv.load(regression / "posterior.nc")["latent"], model.posterior_["latent"]
+    )
 
 
-def test_predictions_of_numbers(regression: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predictions_of_numbers(
+    regression: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "p.csv"
     assert cli.main(["predict", str(regression), str(tables / "new.csv"), "--out", str(out)]) == 0
     assert "30 observations predicted; negative log-likelihood" in capsys.readouterr().out
@@ -93,7 +112,10 @@ def test_predictions_of_numbers(regression: Path, tables: Path, tmp_path: Path, 
     assert table["user"].tolist() == new["user"].tolist()
     assert np.sqrt(np.mean((table["median"] - new["y"]) ** 2)) < 0.8
     new.drop(columns="y").to_csv(tmp_path / "without.csv", index=False)
-    assert cli.main(["predict", str(regression), str(tmp_path / "without.csv"), "--out", str(out)]) == 0
+    assert (
+        cli.main(["predict", str(regression), str(tmp_path / "without.csv"), "--out", str(out)])
+        == 0
+    )
     assert "outcome" not in pd.read_csv(out)
 
 
@@ -101,8 +123,12 @@ def test_predictions_of_numbers(regression: Path, tables: Path, tmp_path: Path, 
 def test_runs_are_compared_checked_and_resumed(
     regression: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = fitted(tables, tmp_path / "flat", "--kind", "regression", "--outcome", "y", "--by", "time")
-    assert cli.main(["compare", str(regression), str(other), "--out", str(tmp_path / "c.json")]) == 0
+    other = fitted(
+        tables, tmp_path / "flat", "--kind", "regression", "--outcome", "y", "--by", "time"
+    )
+    assert (
+        cli.main(["compare", str(regression), str(other), "--out", str(tmp_path / "c.json")]) == 0
+    )
     said = capsys.readouterr().out
     assert "2 fits to the same 160 observations, 'run'" in said
     assert "by dose, time" in said
@@ -130,12 +156,24 @@ def test_the_report_shows_vectors_effects_and_curves(regression: Path, tables: P
     assert "thread" not in page.split("</style>")[1].split("<script")[0]
 
 
-def test_yes_or_no_and_choices(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    binary = fitted(tables, tmp_path / "binary", "--kind", "binary", "--outcome", "yes", "--by", "dose")
+def test_yes_or_no_and_choices(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    binary = fitted(
+        tables, tmp_path / "binary", "--kind", "binary", "--outcome", "yes", "--by", "dose"
+    )
     assert cli.main(["predict", str(binary), str(tables / "new.csv")]) == 0
     assert "30 answers predicted; log loss" in capsys.readouterr().out
     assert pd.read_csv(binary / "predictions.csv")["probability"].between(0, 1).all()
-    options = ["--kind", "choices", "--items", str(tables / "items.csv"), "--item-intercept", "--by", "price"]
+    options = [
+        "--kind",
+        "choices",
+        "--items",
+        str(tables / "items.csv"),
+        "--item-intercept",
+        "--by",
+        "price",
+    ]
     choices = fitted(tables, tmp_path / "choices", *options)
     assert cli.main(["predict", str(choices), str(tables / "new.csv")]) == 0
     assert cli.main(["compare", str(binary), str(choices)]) == 2
@@ -148,8 +186,21 @@ def test_yes_or_no_and_choices(tables: Path, tmp_path: Path, capsys: pytest.Capt
     assert json.loads((choices / "request.json").read_text())["answers"]["kind"] == "choices"
 
 
-def test_ratings_with_common_columns_and_groups(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--kind", "ordinal", "--outcome", "stars", "--by", "dose", "--common", "time", "--groups", "day"]
+def test_ratings_with_common_columns_and_groups(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [
+        "--kind",
+        "ordinal",
+        "--outcome",
+        "stars",
+        "--by",
+        "dose",
+        "--common",
+        "time",
+        "--groups",
+        "day",
+    ]
     run = fitted(tables, tmp_path / "run", *options)
     post = dv.load(run / "posterior.nc")
     assert post["coefficients"].shape == (2, 40, 1)
@@ -158,10 +209,17 @@ def test_ratings_with_common_columns_and_groups(tables: Path, tmp_path: Path, ca
     assert cli.main(["predict", str(run), str(tables / "new.csv")]) == 0
     assert "30 ratings predicted; log loss" in capsys.readouterr().out
     table = pd.read_csv(run / "predictions.csv")
-    np.testing.assert_allclose(table[[f"probability_{level}" for level in (1, 2, 3, 4)]].sum(axis=1), 1.0)
+    np.testing.assert_allclose(
+        table[[f"probability_{level}" for level in (1, 2, 3, 4)]].sum(axis=1), 1.0
+    )
     assert cli.main(["report", str(run)]) == 0
     page = (run / "report.html").read_text()
-    for words in ("group effects: day: d0", "cut points: 1|2", '<th scope="row">time</th>', "--common=time --groups=day"):
+    for words in (
+        "group effects: day: d0",
+        "cut points: 1|2",
+        '<th scope="row">time</th>',
+        "--common=time --groups=day",
+    ):
         assert words in page, words
 
 
@@ -171,21 +229,38 @@ def test_ratings_with_common_columns_and_groups(tables: Path, tmp_path: Path, ca
         (["--by", "dose"], "--by is not for --kind threads. Name what was observed: --kind"),
         (["--kind", "regression", "--outcome", "z"], "must have a column 'z'"),
         (["--kind", "regression", "--outcome", "z"], "Name it with --outcome."),
-        (["--kind", "regression", "--outcome", "y", "--by", "winner"], "--by: column 'winner' must hold numbers"),
-        (["--kind", "regression", "--outcome", "y", "--no-intercept"], "name columns with --by, or leave --no-intercept out"),
+        (
+            ["--kind", "regression", "--outcome", "y", "--by", "winner"],
+            "--by: column 'winner' must hold numbers",
+        ),
+        (
+            ["--kind", "regression", "--outcome", "y", "--no-intercept"],
+            "name columns with --by, or leave --no-intercept out",
+        ),
         (["--kind", "regression", "--outcome", "y", "--intercept"], "Users have an intercept each"),
         (["--kind", "binary", "--outcome", "y"], "must hold 0 and 1, or True and False"),
-        (["--kind", "binary", "--outcome", "yes", "--items", "items.csv"], "--items is not for --kind binary"),
+        (
+            ["--kind", "binary", "--outcome", "yes", "--items", "items.csv"],
+            "--items is not for --kind binary",
+        ),
         (["--kind", "choices", "--outcome", "y"], "--outcome is not for --kind choices"),
         (["--kind", "choices"], "--kind choices needs a table of items: --items items.csv"),
-        (["--kind", "binary", "--outcome", "yes", "--levels", "a,b,c"], "--levels is not for --kind binary"),
+        (
+            ["--kind", "binary", "--outcome", "yes", "--levels", "a,b,c"],
+            "--levels is not for --kind binary",
+        ),
         (["--kind", "ordinal", "--outcome", "winner"], "is not known: give --levels, lowest first"),
         (["--kind", "ordinal", "--outcome", "yes"], "use --kind binary"),
-        (["--kind", "regression", "--outcome", "y", "--groups", "nowhere"], "Name it with --groups."),
+        (
+            ["--kind", "regression", "--outcome", "y", "--groups", "nowhere"],
+            "Name it with --groups.",
+        ),
         (["--kind", "nonsense"], "Try dualview fit --help."),
     ],
 )
-def test_mistakes(options: list[str], words: str, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(
+    options: list[str], words: str, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = [str(tables / "users.csv"), str(tables / "answers.csv")]
     assert cli.main(["fit", *names, "--out", str(tmp_path / "run"), *options]) == 2
     said = capsys.readouterr().err
@@ -193,32 +268,70 @@ def test_mistakes(options: list[str], words: str, tables: Path, tmp_path: Path, 
     assert said.count("\n") == 1
 
 
-def test_mistakes_in_tables(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_in_tables(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = pd.read_csv(tables / "answers.csv")
-    options = ["--kind", "regression", "--outcome", "y", "--by", "dose", "--out", str(tmp_path / "run"), *SHORT]
+    options = [
+        "--kind",
+        "regression",
+        "--outcome",
+        "y",
+        "--by",
+        "dose",
+        "--out",
+        str(tmp_path / "run"),
+        *SHORT,
+    ]
     for changed, words in (
-        (table.assign(user=["x", *table["user"][1:]]), "1 user(s) are not in the table of users: x."),
-        (table.assign(y=["?", *table["y"][1:].astype(str)]), "the outcome 'y' must hold numbers; it does not in line(s) 2."),
+        (
+            table.assign(user=["x", *table["user"][1:]]),
+            "1 user(s) are not in the table of users: x.",
+        ),
+        (
+            table.assign(y=["?", *table["y"][1:].astype(str)]),
+            "the outcome 'y' must hold numbers; it does not in line(s) 2.",
+        ),
         (table.assign(dose=[np.nan, *table["dose"][1:]]), "column 'dose' is empty in line(s) 2."),
         (table.iloc[:0], "has no observations of known users"),
     ):
         changed.to_csv(tmp_path / "answers.csv", index=False)
-        assert cli.main(["fit", str(tables / "users.csv"), str(tmp_path / "answers.csv"), *options]) == 2
+        assert (
+            cli.main(["fit", str(tables / "users.csv"), str(tmp_path / "answers.csv"), *options])
+            == 2
+        )
         assert words in capsys.readouterr().err
     assert cli.main(["fit", str(tables / "users.csv"), *options]) == 2
-    assert "--kind regression needs a table of observations after that of the users" in capsys.readouterr().err
+    assert (
+        "--kind regression needs a table of observations after that of the users"
+        in capsys.readouterr().err
+    )
 
 
 def test_rankings(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ranked_of(4).to_csv(tmp_path / "ranked.csv", index=False)
     ranked_of(5, 10).to_csv(tmp_path / "new.csv", index=False)
     run = tmp_path / "run"
-    fit = ["fit", str(tables / "users.csv"), str(tmp_path / "ranked.csv"), "--out", str(run), *SHORT]
+    fit = [
+        "fit",
+        str(tables / "users.csv"),
+        str(tmp_path / "ranked.csv"),
+        "--out",
+        str(run),
+        *SHORT,
+    ]
     assert cli.main([*fit, "--kind", "rankings", "--ranking", "list", "--by", "price"]) == 0
-    table, users = pd.read_csv(tmp_path / "ranked.csv"), pd.read_csv(tables / "users.csv", index_col="user")
-    behavior = dv.Rankings(table["user"], table["list"], table[["price"]], table["place"], users=USERS)
+    table, users = (
+        pd.read_csv(tmp_path / "ranked.csv"),
+        pd.read_csv(tables / "users.csv", index_col="user"),
+    )
+    behavior = dv.Rankings(
+        table["user"], table["list"], table[["price"]], table["place"], users=USERS
+    )
     model = dv.DualViewMixture(n_warmup=30, n_draws=40, n_chains=2).fit(users, behavior)
-    np.testing.assert_array_equal(dv.load(run / "posterior.nc")["latent"], model.posterior_["latent"])
+    np.testing.assert_array_equal(
+        dv.load(run / "posterior.nc")["latent"], model.posterior_["latent"]
+    )
     capsys.readouterr()
     assert cli.main(["predict", str(run), str(tmp_path / "new.csv")]) == 0
     assert "40 ranked items predicted; negative log-likelihood" in capsys.readouterr().out
@@ -226,7 +339,11 @@ def test_rankings(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     np.testing.assert_allclose(predicted.groupby("ranking")["probability"].sum(), 1.0, atol=1e-6)
     assert cli.main(["report", str(run)]) == 0
     page = (run / "report.html").read_text()
-    for words in ("A user ranks items by their utilities", "10 rankings of 40 items were predicted", "--kind=rankings"):
+    for words in (
+        "A user ranks items by their utilities",
+        "10 rankings of 40 items were predicted",
+        "--kind=rankings",
+    ):
         assert words in page, words
     assert cli.main(["compare", str(run), str(run)]) == 2
 
@@ -236,15 +353,31 @@ def test_rankings(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     [
         (["--kind", "rankings", "--ranking", "list"], "name columns with --by."),
         (["--kind", "rankings", "--by", "price"], "--ranking"),
-        (["--kind", "rankings", "--ranking", "list", "--by", "price", "--outcome", "user"], "places 1, 2, 3"),
-        (["--kind", "binary", "--by", "price", "--outcome-kind", "count"], "--outcome-kind is not for --kind binary"),
-        (["--kind", "regression", "--by", "price", "--bounds", "place"], "--bounds takes two columns"),
+        (
+            ["--kind", "rankings", "--ranking", "list", "--by", "price", "--outcome", "user"],
+            "places 1, 2, 3",
+        ),
+        (
+            ["--kind", "binary", "--by", "price", "--outcome-kind", "count"],
+            "--outcome-kind is not for --kind binary",
+        ),
+        (
+            ["--kind", "regression", "--by", "price", "--bounds", "place"],
+            "--bounds takes two columns",
+        ),
         (["--kind", "regression", "--bounds", "place,user"], "must hold numbers or nothing"),
-        (["--kind", "regression", "--bounds", "place,place", "--outcome", "place"], "--outcome does so too"),
+        (
+            ["--kind", "regression", "--bounds", "place,place", "--outcome", "place"],
+            "--outcome does so too",
+        ),
     ],
 )
 def test_options_that_do_not_fit(
-    options: list[str], message: str, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    message: str,
+    tables: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     ranked_of(4).to_csv(tmp_path / "ranked.csv", index=False)
     names = [str(tables / "users.csv"), str(tmp_path / "ranked.csv")]
@@ -253,13 +386,27 @@ def test_options_that_do_not_fit(
 
 
 def test_counts(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--kind", "regression", "--outcome", "visits", "--outcome-kind", "count", "--by", "dose"]
+    options = [
+        "--kind",
+        "regression",
+        "--outcome",
+        "visits",
+        "--outcome-kind",
+        "count",
+        "--by",
+        "dose",
+    ]
     run = fitted(tables, tmp_path / "run", *options)
-    table, users = pd.read_csv(tables / "answers.csv"), pd.read_csv(tables / "users.csv", index_col="user")
+    table, users = (
+        pd.read_csv(tables / "answers.csv"),
+        pd.read_csv(tables / "users.csv", index_col="user"),
+    )
     design = {"intercept": True, "users": USERS, "outcome_kind": "count"}
     behavior = dv.UserRegression(table["user"], table[["dose"]], table["visits"], **design)
     model = dv.DualViewMixture(n_warmup=30, n_draws=40, n_chains=2).fit(users, behavior)
-    np.testing.assert_array_equal(dv.load(run / "posterior.nc")["latent"], model.posterior_["latent"])
+    np.testing.assert_array_equal(
+        dv.load(run / "posterior.nc")["latent"], model.posterior_["latent"]
+    )
     capsys.readouterr()
     assert cli.main(["predict", str(run), str(tables / "new.csv")]) == 0
     assert "30 observations predicted; negative log-likelihood" in capsys.readouterr().out
@@ -270,27 +417,40 @@ def test_counts(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.slow
-def test_outcomes_between_bounds(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outcomes_between_bounds(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("answers", "new"):
         table = pd.read_csv(tables / f"{name}.csv")
         high = table["y"].where(table["y"] < 4.0)  # above 4 only that is known
-        table.assign(low=table["y"].clip(upper=4.0), high=high).drop(columns="y").to_csv(tmp_path / f"{name}.csv", index=False)
+        table.assign(low=table["y"].clip(upper=4.0), high=high).drop(columns="y").to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
     (tmp_path / "users.csv").write_bytes((tables / "users.csv").read_bytes())
-    run = fitted(tmp_path, tmp_path / "run", "--kind", "regression", "--bounds", "low,high", "--by", "dose")
+    run = fitted(
+        tmp_path, tmp_path / "run", "--kind", "regression", "--bounds", "low,high", "--by", "dose"
+    )
     assert cli.main(["predict", str(run), str(tmp_path / "new.csv")]) == 0
     assert "that of intervals by their probability" in capsys.readouterr().out
     predicted = pd.read_csv(run / "predictions.csv")
     assert predicted["outcome"].isna().equals(predicted["outcome_high"] == np.inf)
-    other = fitted(tmp_path, tmp_path / "other", "--kind", "regression", "--bounds", "low,high", "--by", "time")
+    other = fitted(
+        tmp_path, tmp_path / "other", "--kind", "regression", "--bounds", "low,high", "--by", "time"
+    )
     assert cli.main(["compare", str(run), str(other)]) == 0
     assert cli.main(["report", str(run)]) == 0
 
 
-def test_each_part_of_a_latent_vector_is_shown_by_name(regression: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_part_of_a_latent_vector_is_shown_by_name(
+    regression: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     post = dv.load(regression / "posterior.nc")
     model = dv.DualViewMixture.from_posterior(post)
     assert cli.main(["summary", str(regression), "--json"]) == 0
-    found = {cluster["cluster"]: cluster["latent"] for cluster in json.loads(capsys.readouterr().out)["clusters"]}
+    found = {
+        cluster["cluster"]: cluster["latent"]
+        for cluster in json.loads(capsys.readouterr().out)["clusters"]
+    }
     assert cli.main(["summary", str(regression)]) == 0
     said = capsys.readouterr().out
     assert list(found[0]) == post.latent_names == ["intercept", "dose", "time"]
@@ -298,12 +458,16 @@ def test_each_part_of_a_latent_vector_is_shown_by_name(regression: Path, capsys:
         own = post.flat("latent")[:, model.labels_ == cluster].mean(axis=1)
         for d, (name, mean) in enumerate(parts.items()):
             low, median, high = np.quantile(own[:, d], [0.025, 0.5, 0.975])
-            np.testing.assert_allclose([mean["low"], mean["median"], mean["high"]], [low, median, high])
+            np.testing.assert_allclose(
+                [mean["low"], mean["median"], mean["high"]], [low, median, high]
+            )
             assert f"latent {name} {median:.4g} ({low:.4g} to {high:.4g})" in said
     assert {"mean latent[dose]", "latent[0, dose]"} <= set(post.scalars())
     assert "24 × 3 (intercept, dose, time)" in post._repr_html_()
     users = pd.read_csv(regression / "users.csv")
-    assert [name for name in users if name.endswith("_median")] == [f"latent.{name}_median" for name in found[0]]
+    assert [name for name in users if name.endswith("_median")] == [
+        f"latent.{name}_median" for name in found[0]
+    ]
 
 
 def test_pictures_of_a_vector_have_a_panel_for_each_part(regression: Path) -> None:

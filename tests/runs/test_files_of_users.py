@@ -1,4 +1,5 @@
-"""What users name and what people open: pipes, links and standard output; names like formulas; terminals of all kinds."""
+"""What users name and what people open: pipes, links and standard output; names like formulas;
+terminals of all kinds."""
 
 import csv
 import gzip
@@ -23,15 +24,32 @@ from dualview.forum.archive import Archive
 from dualview.forum.options import ForumOptions
 from forum import small
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has neither pipes with names nor such devices")
+pytestmark = pytest.mark.skipif(
+    os.name == "nt", reason="Windows has neither pipes with names nor such devices"
+)
 
-NAMES = ["=1+1", "+2", "-3", "@x", "\ty", "\rz", "'=q", "''-a", "\U0001f600 é", "plain", "'apostrophe", "a,=b"]
+NAMES = [
+    "=1+1",
+    "+2",
+    "-3",
+    "@x",
+    "\ty",
+    "\rz",
+    "'=q",
+    "''-a",
+    "\U0001f600 é",
+    "plain",
+    "'apostrophe",
+    "a,=b",
+]
 SHORT = ("--warmup", "5", "--draws", "30", "--chains", "1", "--quiet")
 
 
 def write_tables(folder: Path) -> None:
     made = dv.datasets.agreement(12, 24, seed=0)
-    users = pd.DataFrame({"user": NAMES, "posts": made.features[:, 0], "degree": made.features[:, 1]})
+    users = pd.DataFrame(
+        {"user": NAMES, "posts": made.features[:, 0], "degree": made.features[:, 1]}
+    )
     threads = [
         {"thread": f"=t{t}", "user": NAMES[u], "outcome": made.outcome[t]}
         for t in range(24)
@@ -47,7 +65,19 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     write_tables(folder)
     run = folder / "my  run"
-    assert cli.main(["fit", str(folder / "users.csv"), str(folder / "threads.csv"), "--out", str(run), *SHORT]) == 0
+    assert (
+        cli.main(
+            [
+                "fit",
+                str(folder / "users.csv"),
+                str(folder / "threads.csv"),
+                "--out",
+                str(run),
+                *SHORT,
+            ]
+        )
+        == 0
+    )
     return folder
 
 
@@ -96,7 +126,12 @@ class TestPlacesToWrite:
 
     @pytest.mark.parametrize("name", ["-", "/dev/stdout"])
     def test_standard_output_has_the_result_alone(
-        self, name: str, run: Path, made: Path, expected: bytes, capfdbinary: pytest.CaptureFixture[bytes]
+        self,
+        name: str,
+        run: Path,
+        made: Path,
+        expected: bytes,
+        capfdbinary: pytest.CaptureFixture[bytes],
     ) -> None:
         capfdbinary.readouterr()
         assert predicted(run, made, name) == 0
@@ -112,7 +147,9 @@ class TestPlacesToWrite:
         assert printed.out.startswith(b"<!")
         assert b"Wrote" in printed.err
 
-    def test_the_table_of_a_comparison(self, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_table_of_a_comparison(
+        self, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         other = shutil.copytree(run, tmp_path / "other")
         assert cli.main(["compare", str(run), str(other), "--out", "-"]) == 0
         printed = capsys.readouterr()
@@ -121,9 +158,18 @@ class TestPlacesToWrite:
 
     @pytest.mark.parametrize("command", ["predict", "columns", "report"])
     def test_folders_are_refused_before_the_work(
-        self, command: str, run: Path, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self,
+        command: str,
+        run: Path,
+        made: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
-        given = {"predict": [str(run), str(made / "threads.csv")], "columns": [str(made / "users.csv")], "report": [str(run)]}
+        given = {
+            "predict": [str(run), str(made / "threads.csv")],
+            "columns": [str(made / "users.csv")],
+            "report": [str(run)],
+        }
         (tmp_path / "taken").mkdir()
         assert cli.main([command, *given[command], "--out", str(tmp_path / "taken")]) == 2
         assert "taken is a folder: name the file to write" in capsys.readouterr().err
@@ -131,7 +177,11 @@ class TestPlacesToWrite:
 
 class TestPipesAsInput:
     def test_a_run_keeps_what_it_read(
-        self, made: Path, tmp_path: Path, feed: Callable[..., str], capsys: pytest.CaptureFixture[str]
+        self,
+        made: Path,
+        tmp_path: Path,
+        feed: Callable[..., str],
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         users = feed("u", (made / "users.csv").read_bytes())
         threads = feed("t", gzip.compress((made / "threads.csv").read_bytes()))
@@ -153,7 +203,12 @@ class TestPipesAsInput:
         assert not (tmp_path / "run").exists()
 
     def test_predictions_and_codebooks(
-        self, run: Path, made: Path, tmp_path: Path, feed: Callable[..., str], capsys: pytest.CaptureFixture[str]
+        self,
+        run: Path,
+        made: Path,
+        tmp_path: Path,
+        feed: Callable[..., str],
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         assert predicted(run, made, str(tmp_path / "plain.csv")) == 0
         threads = feed("t", (made / "threads.csv").read_bytes())
@@ -166,7 +221,9 @@ class TestPipesAsInput:
         assert capsys.readouterr().out == piped
 
     def test_shards(self, made: Path, tmp_path: Path, feed: Callable[..., str]) -> None:
-        users, threads = (feed(name, (made / f"{name}.csv").read_bytes()) for name in ("users", "threads"))
+        users, threads = (
+            feed(name, (made / f"{name}.csv").read_bytes()) for name in ("users", "threads")
+        )
         assert cli.main(["shard", users, threads, "--out", str(tmp_path / "shards")]) == 0
         assert dv.Shards(tmp_path / "shards").n_users == 12
 
@@ -183,30 +240,57 @@ class TestNamesLikeFormulas:
             assert sorted(map(unescape_name, cells)) == sorted(expected)
         assert cli.main(["report", str(run)]) == 0
 
-    def test_summaries_have_the_names_themselves(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_summaries_have_the_names_themselves(
+        self, run: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert cli.main(["summary", str(run), "--json"]) == 0
-        shown = {name for cluster in json.loads(capsys.readouterr().out)["clusters"] for name in cluster["typical_users"]}
+        shown = {
+            name
+            for cluster in json.loads(capsys.readouterr().out)["clusters"]
+            for name in cluster["typical_users"]
+        }
         assert shown <= set(NAMES)
 
-    def test_our_files_are_tables_too(self, run: Path, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_our_files_are_tables_too(
+        self, run: Path, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert predicted(run, made, str(tmp_path / "plain.csv")) == 0
         users = pd.read_csv(run / "users.csv", keep_default_na=False)[["user"]]
-        users.assign(thread="'=t0").to_csv(tmp_path / "new.csv", index=False, quoting=csv.QUOTE_NONNUMERIC)
-        assert cli.main(["predict", str(run), str(tmp_path / "new.csv"), "--out", str(tmp_path / "a.csv")]) == 0
+        users.assign(thread="'=t0").to_csv(
+            tmp_path / "new.csv", index=False, quoting=csv.QUOTE_NONNUMERIC
+        )
+        assert (
+            cli.main(
+                ["predict", str(run), str(tmp_path / "new.csv"), "--out", str(tmp_path / "a.csv")]
+            )
+            == 0
+        )
         assert "8 user(s) were found without or with the apostrophe" in capsys.readouterr().out
-        pd.DataFrame({"user": NAMES, "thread": "=t0"}).to_csv(tmp_path / "same.csv", index=False, quoting=csv.QUOTE_NONNUMERIC)
-        assert cli.main(["predict", str(run), str(tmp_path / "same.csv"), "--out", str(tmp_path / "b.csv")]) == 0
-        numbers = [pd.read_csv(tmp_path / name).drop(columns="thread") for name in ("a.csv", "b.csv")]
+        pd.DataFrame({"user": NAMES, "thread": "=t0"}).to_csv(
+            tmp_path / "same.csv", index=False, quoting=csv.QUOTE_NONNUMERIC
+        )
+        assert (
+            cli.main(
+                ["predict", str(run), str(tmp_path / "same.csv"), "--out", str(tmp_path / "b.csv")]
+            )
+            == 0
+        )
+        numbers = [
+            pd.read_csv(tmp_path / name).drop(columns="thread") for name in ("a.csv", "b.csv")
+        ]
         pd.testing.assert_frame_equal(*numbers)
 
 
 class TestTerminals:
-    def test_what_the_encoding_lacks_is_escaped(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_the_encoding_lacks_is_escaped(
+        self, run: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         content = io.BytesIO()
         terminal = io.TextIOWrapper(content, encoding="cp1252")
         monkeypatch.setattr(sys, "stdout", terminal)
         monkeypatch.setattr(
-            "dualview.runs.run.summary_text", lambda found: " ".join(NAMES) if found["users"] == 12 else "other users"
+            "dualview.runs.run.summary_text",
+            lambda found: " ".join(NAMES) if found["users"] == 12 else "other users",
         )
         assert cli.main(["summary", str(run)]) == 0
         terminal.flush()
@@ -215,7 +299,12 @@ class TestTerminals:
 
     @pytest.mark.parametrize("out", [None, "-"])
     def test_a_reader_who_leaves_ends_the_program_quietly(
-        self, out: str | None, run: Path, made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self,
+        out: str | None,
+        run: Path,
+        made: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         reader, writer = os.pipe()
         os.close(reader)
@@ -228,7 +317,8 @@ class TestTerminals:
     def test_so_does_one_who_leaves_in_the_middle_of_much(
         self, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """More than Python's buffer holds: nothing is left there that a second attempt could fail to write."""
+        """More than Python's buffer holds: nothing is left there that a second attempt could fail
+        to write."""
         monkeypatch.setattr("dualview.runs.run.summary_text", lambda _: "a user, " * 100_000)
         reader, writer = os.pipe()
         os.close(reader)
@@ -245,31 +335,57 @@ class TestCommandsToContinue:
         content = (run / "posterior.nc").read_bytes()
         (run / "posterior.nc").write_bytes(content[:1000])
         assert cli.main(["summary", str(run)]) == 2
-        assert f"To write it again from the chains: dualview resume '{run}'\n" in capsys.readouterr().err
+        assert (
+            f"To write it again from the chains: dualview resume '{run}'\n"
+            in capsys.readouterr().err
+        )
         (run / "posterior.nc").unlink()
         assert cli.main(["summary", str(run)]) == 2
-        assert f"the run is not finished. To continue: dualview resume '{run}'\n" in capsys.readouterr().err
+        assert (
+            f"the run is not finished. To continue: dualview resume '{run}'\n"
+            in capsys.readouterr().err
+        )
 
     @pytest.mark.parametrize("begun", [False, True])
     def test_ctrl_c_at_any_time_says_where_the_run_is(
-        self, begun: bool, run: Path, made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self,
+        begun: bool,
+        run: Path,
+        made: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         def interrupt(*_: object) -> None:
             raise KeyboardInterrupt
 
         monkeypatch.setattr("dualview.runs.run.read_inputs", interrupt)
         out = run if begun else run / "new"
-        code = cli.main(["fit", str(made / "users.csv"), str(made / "threads.csv"), "--out", str(out), *SHORT])
+        code = cli.main(
+            ["fit", str(made / "users.csv"), str(made / "threads.csv"), "--out", str(out), *SHORT]
+        )
         said = capsys.readouterr().err
         assert code == 130
         if begun:
-            assert said == f"dualview: stopped: what was made is saved in {run}; to continue: dualview resume '{run}'\n"
+            assert (
+                said
+                == f"dualview: stopped: what was made is saved in {run}; to continue: dualview "
+                f"resume '{run}'\n"
+            )
         else:
-            assert said == f"dualview: stopped: nothing is saved in {out} yet; the same command starts again\n"
+            assert (
+                said
+                == f"dualview: stopped: nothing is saved in {out} yet; the same command starts "
+                "again\n"
+            )
 
-    def test_a_run_of_a_newer_version_is_refused(self, run: Path, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_run_of_a_newer_version_is_refused(
+        self, run: Path, made: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         manifest = json.loads((run / "manifest.json").read_text())
-        manifest |= {"format_version": manifest["format_version"] + 1, "versions": {"dualview": "99.0"}}
+        manifest |= {
+            "format_version": manifest["format_version"] + 1,
+            "versions": {"dualview": "99.0"},
+        }
         (run / "manifest.json").write_text(json.dumps(manifest))
         threads = str(made / "threads.csv")
         for command in (
@@ -294,9 +410,15 @@ def test_bombs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         path = tmp_path / f"{name}.csv.gz"
         path.write_bytes(gzip.compress(content))
         assert cli.main(["fit", str(path), "--out", str(tmp_path / "run"), *SHORT]) == 2
-        assert f"{path} cannot be read as a table: it unpacks to more than 300 times its size" in capsys.readouterr().err
+        assert (
+            f"{path} cannot be read as a table: it unpacks to more than 300 times its size"
+            in capsys.readouterr().err
+        )
         assert cli.main(["forum", str(path), "--out", str(tmp_path / "run"), "--quiet"]) == 2
-        assert f"{path} cannot be unpacked: it unpacks to more than 300 times its size" in capsys.readouterr().err
+        assert (
+            f"{path} cannot be unpacked: it unpacks to more than 300 times its size"
+            in capsys.readouterr().err
+        )
     assert not (tmp_path / "run").exists()
 
 
@@ -305,5 +427,8 @@ def test_posts_may_come_from_a_pipe(tmp_path: Path, feed: Callable[..., str]) ->
     posts.to_csv(tmp_path / "posts.csv", index=False)
     content = (tmp_path / "posts.csv").read_bytes()
     options = ForumOptions()
-    with Archive(tmp_path / "posts.csv", options) as plain, Archive(feed("p", gzip.compress(content)), options) as piped:
+    with (
+        Archive(tmp_path / "posts.csv", options) as plain,
+        Archive(feed("p", gzip.compress(content)), options) as piped,
+    ):
         assert piped.facts == plain.facts

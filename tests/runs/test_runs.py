@@ -30,7 +30,12 @@ def write_tables(folder: Path) -> tuple[Path, Path]:
     users.insert(0, "user", USERS)
     users.to_csv(folder / "users.csv", index=False)
     rows = [
-        {"thread": f"t{t}", "user": USERS[u], "weight": FORUM.participation[t, u], "outcome": FORUM.outcome[t]}
+        {
+            "thread": f"t{t}",
+            "user": USERS[u],
+            "weight": FORUM.participation[t, u],
+            "outcome": FORUM.outcome[t],
+        }
         for t in range(24)
         for u in np.flatnonzero(FORUM.participation[t])
     ]
@@ -63,17 +68,28 @@ def test_the_constant_of_the_noise_is_asked_for_and_recorded(run: Path, tmp_path
     few = ["--warmup", "2", "--draws", "2", "--chains", "1", "--quiet"]
     for given, recorded, constant in (
         ([], "likelihood", dv.SharedOutcome(FORUM.participation, FORUM.outcome).noise_constant),
-        (["--noise-variance", "paper"], None, np.var(FORUM.outcome, ddof=1)),  # as earlier versions recorded it
+        (
+            ["--noise-variance", "paper"],
+            None,
+            np.var(FORUM.outcome, ddof=1),
+        ),  # as earlier versions recorded it
         (["--noise-variance", "7.5"], 7.5, 7.5),
     ):
         out = tmp_path / str(recorded)
         assert cli.main(["fit", *tables, "--out", str(out), *few, *given]) == 0
-        assert json.loads((out / "manifest.json").read_text())["made_with"]["noise_variance"] == recorded
-        assert dv.load(out / "posterior.nc").behavior.noise_variance == pytest.approx(constant, rel=1e-6)
+        assert (
+            json.loads((out / "manifest.json").read_text())["made_with"]["noise_variance"]
+            == recorded
+        )
+        assert dv.load(out / "posterior.nc").behavior.noise_variance == pytest.approx(
+            constant, rel=1e-6
+        )
         assert cli.main(["resume", str(out), "--quiet"]) == 0
 
 
-def test_resume_of_a_finished_run_and_with_more_draws(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_of_a_finished_run_and_with_more_draws(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = dv.load(run / "run" / "posterior.nc")
     assert cli.main(["resume", str(run / "run"), "--quiet"]) == 0
     np.testing.assert_array_equal(dv.load(run / "run" / "posterior.nc")["alpha"], before["alpha"])
@@ -85,18 +101,24 @@ def test_resume_of_a_finished_run_and_with_more_draws(run: Path, tmp_path: Path,
     assert "posterior.nc" in capsys.readouterr().out
 
 
-def test_changed_tables_are_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_tables_are_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(run / "run", tmp_path / "run")
     table = pd.read_csv(run / "threads.csv")
     table.loc[table["thread"] == "t0", "outcome"] += 1
     table.to_csv(tmp_path / "threads.csv", index=False)
     request = json.loads((tmp_path / "run" / "request.json").read_text())
-    (tmp_path / "run" / "request.json").write_text(json.dumps(request | {"threads": str(tmp_path / "threads.csv")}))
+    (tmp_path / "run" / "request.json").write_text(
+        json.dumps(request | {"threads": str(tmp_path / "threads.csv")})
+    )
     assert cli.main(["resume", str(tmp_path / "run"), "--quiet"]) == 2
     assert "outcome has changed" in capsys.readouterr().err
 
 
-def test_predict_writes_a_row_per_thread(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_writes_a_row_per_thread(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "predictions.csv"
     assert cli.main(["predict", str(run / "run"), str(run / "threads.csv"), "--out", str(out)]) == 0
     table = pd.read_csv(out)
@@ -105,25 +127,59 @@ def test_predict_writes_a_row_per_thread(run: Path, tmp_path: Path, capsys: pyte
     assert (table["median"] < table["high"]).all()
     assert "negative log-likelihood" in capsys.readouterr().out
     model = dv.DualViewMixture.from_posterior(dv.load(run / "run" / "posterior.nc"))
-    np.testing.assert_allclose(table["mean"], model.predict_outcome(FORUM.participation).mean, rtol=1e-6)
+    np.testing.assert_allclose(
+        table["mean"], model.predict_outcome(FORUM.participation).mean, rtol=1e-6
+    )
     strangers = pd.DataFrame({"thread": ["a", "a"], "user": ["user 1", "nobody"]})
     strangers.to_csv(tmp_path / "new.csv", index=False)
-    assert cli.main(["predict", str(run / "run"), str(tmp_path / "new.csv"), "--out", str(out)]) == 2
+    assert (
+        cli.main(["predict", str(run / "run"), str(tmp_path / "new.csv"), "--out", str(out)]) == 2
+    )
     assert "not in the table of users: nobody" in capsys.readouterr().err
-    assert cli.main(["predict", str(run / "run"), str(tmp_path / "new.csv"), "--drop-unknown", "--out", str(out)]) == 0
+    assert (
+        cli.main(
+            [
+                "predict",
+                str(run / "run"),
+                str(tmp_path / "new.csv"),
+                "--drop-unknown",
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
     assert "1 rows of 1 unknown users left out" in capsys.readouterr().out
 
 
-def test_a_matrix_needs_a_table_for_what_it_cannot_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_matrix_needs_a_table_for_what_it_cannot_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     users, _ = write_tables(tmp_path)
     mmwrite(tmp_path / "p.mtx", sparse.coo_matrix(FORUM.participation))
-    table = pd.DataFrame({"thread": [f"t{t}" for t in range(24)], "hour": np.arange(24.0) % 7, "outcome": FORUM.outcome})
+    table = pd.DataFrame(
+        {
+            "thread": [f"t{t}" for t in range(24)],
+            "hour": np.arange(24.0) % 7,
+            "outcome": FORUM.outcome,
+        }
+    )
     table.to_csv(tmp_path / "o.csv", index=False)
     table.assign(note=None).drop(columns="outcome").to_csv(tmp_path / "new.csv", index=False)
-    fit = ["fit", str(users), str(tmp_path / "p.mtx"), "--out", str(tmp_path / "run"), "--covariates", "hour", *SHORT]
+    fit = [
+        "fit",
+        str(users),
+        str(tmp_path / "p.mtx"),
+        "--out",
+        str(tmp_path / "run"),
+        "--covariates",
+        "hour",
+        *SHORT,
+    ]
     assert cli.main(fit) == 2
-    assert "give --outcomes a table with a row per thread, in the same order, and columns thread, hour, outcome" in (
-        capsys.readouterr().err
+    assert (
+        "give --outcomes a table with a row per thread, in the same order, and columns thread, "
+        "hour, outcome" in (capsys.readouterr().err)
     )
     assert cli.main([*fit, "--outcomes", str(tmp_path / "o.csv")]) == 0
     predict = ["predict", str(tmp_path / "run"), str(tmp_path / "p.mtx")]
@@ -136,7 +192,9 @@ def test_a_matrix_needs_a_table_for_what_it_cannot_say(tmp_path: Path, capsys: p
     assert "negative log-likelihood" in capsys.readouterr().out
 
 
-def test_summary_for_readers_and_for_programs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_for_readers_and_for_programs(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["summary", str(run / "run")]) == 0
     text = capsys.readouterr().out
     assert "12 users in" in text
@@ -151,7 +209,9 @@ def test_plot_draws_everything(run: Path) -> None:
     assert cli.main(["plot", str(run / "run")]) == 0
     names = {path.name for path in (run / "run" / "plots").iterdir()}
     assert names == {"clusters.png", "traces.png", "similarity.png", "features.png", "latent.png"}
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in (run / "run" / "plots").iterdir())
+    assert all(
+        path.read_bytes().startswith(b"\x89PNG") for path in (run / "run" / "plots").iterdir()
+    )
 
 
 @pytest.mark.slow
@@ -175,10 +235,16 @@ def test_matrix_market_and_compressed_and_parquet_tables(tmp_path: Path) -> None
         table.to_csv(file, index=False)
     table.to_parquet(tmp_path / "threads.parquet")
     mmwrite(tmp_path / "p.mtx", sparse.coo_matrix(FORUM.participation))
-    pd.DataFrame({"thread": [f"t{t}" for t in range(24)], "outcome": FORUM.outcome}).to_csv(tmp_path / "o.csv", index=False)
+    pd.DataFrame({"thread": [f"t{t}" for t in range(24)], "outcome": FORUM.outcome}).to_csv(
+        tmp_path / "o.csv", index=False
+    )
     ids = read_users(users, Columns()).ids
     expected = read_threads(threads, ids, Columns())
-    for name, outcomes in (("threads.csv.gz", None), ("threads.parquet", None), ("p.mtx", tmp_path / "o.csv")):
+    for name, outcomes in (
+        ("threads.csv.gz", None),
+        ("threads.parquet", None),
+        ("p.mtx", tmp_path / "o.csv"),
+    ):
         found = read_threads(tmp_path / name, ids, Columns(), outcomes=outcomes)
         np.testing.assert_allclose(found.participation.toarray(), expected.participation.toarray())
         np.testing.assert_allclose(found.outcome, expected.outcome)
@@ -188,7 +254,10 @@ def test_matrix_market_and_compressed_and_parquet_tables(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ({"thread": ["a"], "user": ["user 1"]}, "must have a column 'outcome'; it has thread, user"),
+        (
+            {"thread": ["a"], "user": ["user 1"]},
+            "must have a column 'outcome'; it has thread, user",
+        ),
         (
             {"thread": ["a"], "person": ["user 1"]},
             "must have a column 'user'; it has thread, person. Name it with --user-column",
@@ -197,14 +266,26 @@ def test_matrix_market_and_compressed_and_parquet_tables(tmp_path: Path) -> None
             {"thread": ["a", "a"], "user": ["user 1", "user 2"], "outcome": [1, 2]},
             "the same in all rows of a thread; it is not in a",
         ),
-        ({"thread": ["a"], "user": ["user 1"], "outcome": ["long"]}, "must be a number; it is not in thread.s. a"),
-        ({"thread": ["a", None], "user": ["user 1"] * 2, "outcome": [1, 1]}, "column 'thread' is empty in line.s. 3"),
+        (
+            {"thread": ["a"], "user": ["user 1"], "outcome": ["long"]},
+            "must be a number; it is not in thread.s. a",
+        ),
+        (
+            {"thread": ["a", None], "user": ["user 1"] * 2, "outcome": [1, 1]},
+            "column 'thread' is empty in line.s. 3",
+        ),
         (
             {"thread": ["a"], "user": ["user 1"], "outcome": [1], "weight": ["x"]},
             "'weight' must hold numbers; it does not in line",
         ),
-        ({"thread": [], "user": [], "outcome": []}, "threads.csv has no threads. Give it a row per thread"),
-        ({"thread": ["a"], "user": ["x"], "outcome": [1]}, "1 user.s. are not in the table of users: x"),
+        (
+            {"thread": [], "user": [], "outcome": []},
+            "threads.csv has no threads. Give it a row per thread",
+        ),
+        (
+            {"thread": ["a"], "user": ["x"], "outcome": [1]},
+            "1 user.s. are not in the table of users: x",
+        ),
     ],
 )
 def test_bad_threads(rows: dict, message: str, tmp_path: Path) -> None:
@@ -214,7 +295,11 @@ def test_bad_threads(rows: dict, message: str, tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
-    rows = {"thread": ["a", "a", "b", "b", "c"], "user": ["user 1", "user 1", "user 2", "x", "x"], "outcome": [1, 1, 2, 2, 3]}
+    rows = {
+        "thread": ["a", "a", "b", "b", "c"],
+        "user": ["user 1", "user 1", "user 2", "x", "x"],
+        "outcome": [1, 1, 2, 2, 3],
+    }
     pd.DataFrame(rows).to_csv(tmp_path / "threads.csv", index=False)
     found = read_threads(tmp_path / "threads.csv", USERS, Columns(), drop_unknown=True)
     assert found.ids == ["a", "b"]
@@ -235,10 +320,14 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
             "user,thread,x\na,1,1\nb,2,2\na,3,3\n",
             "listed more than once: a. It looks like the table of threads: users come first",
         ),
-        ("user;x\na;1\nb;2\n", "must have a column 'user'; it has user;x. Its fields must be separated by commas"),
+        (
+            "user;x\na;1\nb;2\n",
+            "must have a column 'user'; it has user;x. Its fields must be separated by commas",
+        ),
         (
             "user,x\na,1,5\nb,2,6\n",
-            "cannot be read as a table: its rows have more fields than its header, which names 2 columns",
+            "cannot be read as a table: its rows have more fields than its header, which names 2 "
+            "columns",
         ),
         ("user,x\na,1\n,2\n", "column 'user' is empty in line.s. 3"),
         ("", "users.csv cannot be read as a table: No columns to parse from file"),
@@ -251,9 +340,12 @@ def test_bad_users(text: str, message: str, tmp_path: Path) -> None:
 
 
 def test_ids_are_text_as_they_are_written(tmp_path: Path) -> None:
-    """Somebody can be called 007, 7, NA or 1e3, in every table. A feature can be missing, an outcome cannot."""
+    """Somebody can be called 007, 7, NA or 1e3, in every table. A feature can be missing, an
+    outcome cannot."""
     names = ["007", "7", "NA", "1e3", "None"]
-    (tmp_path / "users.csv").write_text("user,posts\n" + "".join(f"{name},{u}.5\n" for u, name in enumerate(names)))
+    (tmp_path / "users.csv").write_text(
+        "user,posts\n" + "".join(f"{name},{u}.5\n" for u, name in enumerate(names))
+    )
     threads = "thread,user,outcome\n01,007,3\n01,NA,3\n1,7,5\nNA,1e3,2\nNA,None,2\n"
     (tmp_path / "threads.csv").write_text(threads)
     (tmp_path / "who.tsv").write_text(threads.replace(",", "\t"))
@@ -264,18 +356,29 @@ def test_ids_are_text_as_they_are_written(tmp_path: Path) -> None:
     assert users.features["posts"].dtype == float
     for found in (
         read_threads(tmp_path / "threads.csv", users.ids, Columns()),
-        read_threads(tmp_path / "who.tsv", users.ids, Columns(), outcomes=tmp_path / "outcomes.csv"),
+        read_threads(
+            tmp_path / "who.tsv", users.ids, Columns(), outcomes=tmp_path / "outcomes.csv"
+        ),
     ):
         assert found.ids == ["01", "1", "NA"]
         assert found.outcome is not None
         assert found.outcome.tolist() == [3, 5, 2]
-        assert found.participation.toarray().tolist() == [[1, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 1, 1]]
+        assert found.participation.toarray().tolist() == [
+            [1, 0, 1, 0, 0],
+            [0, 1, 0, 0, 0],
+            [0, 0, 0, 1, 1],
+        ]
     files = [str(tmp_path / "users.csv"), str(tmp_path / "threads.csv")]
     assert cli.main(["fit", *files, "--out", str(tmp_path / "run"), *SHORT]) == 0
     assert (tmp_path / "run" / "users.csv").read_text().splitlines()[1].startswith("007,")
     assert dv.load(tmp_path / "run" / "posterior.nc").user_ids == names
     (tmp_path / "users.csv").write_text("user,posts\n007,1.5\n7,NA\nNA,2.5\n1e3,3\n")
-    assert np.isnan(read_users(tmp_path / "users.csv", Columns()).features["posts"]).tolist() == [False, True, False, False]
+    assert np.isnan(read_users(tmp_path / "users.csv", Columns()).features["posts"]).tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]
     (tmp_path / "threads.csv").write_text("thread,user,outcome\na,007,NA\n")
     with pytest.raises(InputError, match=r"column 'outcome' is empty in line.s. 2"):
         read_threads(tmp_path / "threads.csv", names, Columns())
@@ -285,7 +388,9 @@ def test_ids_decide_not_positions() -> None:
     """Participation with its users in another order than the rows of X gives the same fit."""
     features = pd.DataFrame(FORUM.features, index=USERS)
     order = np.random.default_rng(0).permutation(12)
-    shuffled = dv.SharedOutcome(FORUM.participation[:, order], FORUM.outcome, users=[USERS[u] for u in order])
+    shuffled = dv.SharedOutcome(
+        FORUM.participation[:, order], FORUM.outcome, users=[USERS[u] for u in order]
+    )
     straight = dv.SharedOutcome(FORUM.participation, FORUM.outcome)
     options = {"n_warmup": 5, "n_draws": 5, "n_chains": 1}
     a = dv.DualViewMixture(**options).fit(features, shuffled)
@@ -297,11 +402,15 @@ def test_ids_decide_not_positions() -> None:
         dv.DualViewMixture(**options).fit(features, other)
 
 
-def test_a_summary_is_resumed_with_more_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_summary_is_resumed_with_more_draws(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every third draw is whole, before and after."""
     users, threads = write_tables(tmp_path)
     options = [*SHORT, "--keep", "summary", "--whole", "10"]
-    assert cli.main(["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *options]) == 0
+    assert (
+        cli.main(["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *options]) == 0
+    )
     assert cli.main(["resume", str(tmp_path / "run"), "--draws", "60", "--quiet"]) == 0
     post = dv.load(tmp_path / "run" / "posterior.nc")
     assert post["z"].shape == (2, 20, 12)
@@ -314,7 +423,17 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     """Killed as soon as something is on disk; resumed, it has the draws of a run that was not."""
     users, threads = write_tables(tmp_path)
     length = ["--warmup", "100", "--draws", "1500", "--chains", "2", "--quiet"]
-    command = [sys.executable, "-m", "dualview.cli", "fit", str(users), str(threads), "--out", str(tmp_path / "run"), *length]
+    command = [
+        sys.executable,
+        "-m",
+        "dualview.cli",
+        "fit",
+        str(users),
+        str(threads),
+        "--out",
+        str(tmp_path / "run"),
+        *length,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None and not list((tmp_path / "run").glob("chain-*/*.h5")):
         time.sleep(0.05)
@@ -326,22 +445,32 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     model = dv.DualViewMixture(n_warmup=100, n_draws=1500, n_chains=2)
     features = pd.read_csv(users, index_col="user")
     model.fit(features, read_threads(threads, USERS, Columns()).behavior(False))
-    np.testing.assert_array_equal(dv.load(tmp_path / "run" / "posterior.nc")["latent"], model.posterior_["latent"])
+    np.testing.assert_array_equal(
+        dv.load(tmp_path / "run" / "posterior.nc")["latent"], model.posterior_["latent"]
+    )
 
 
 @pytest.mark.slow
-def test_a_run_that_ends_when_it_has_converged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It reaches a limit first, is resumed with a larger one, and has the draws of a run that had that one from the start."""
+def test_a_run_that_ends_when_it_has_converged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It reaches a limit first, is resumed with a larger one, and has the draws of a run that had
+    that one from the start."""
     users, threads = write_tables(tmp_path)
     out = str(tmp_path / "run")
     fit = ["fit", str(users), str(threads), "--draws", "100", "--quiet"]
     assert cli.main([*fit, "--out", out, "--max-draws", "300"]) == 0
     text = capsys.readouterr().out
-    assert "4 chains of 100 draws, 2 iterations apart, after 100 of 300 iterations as warm-up; the limit of draws" in text
+    assert (
+        "4 chains of 100 draws, 2 iterations apart, after 100 of 300 iterations as warm-up; the "
+        "limit of draws" in text
+    )
     assert "Run longer (--max-time, --max-draws)" in text
     assert f"To draw more: dualview resume {out} --max-draws 600" in text
     assert cli.main(["resume", out, "--draws", "200", "--quiet"]) == 2
-    assert "--draws cannot change in a run that ends when it has converged" in capsys.readouterr().err
+    assert (
+        "--draws cannot change in a run that ends when it has converged" in capsys.readouterr().err
+    )
     assert cli.main(["resume", out, "--max-draws", "600", "--quiet"]) == 0
     assert cli.main([*fit, "--out", str(tmp_path / "whole"), "--max-draws", "600"]) == 0
     longer, whole = (dv.load(tmp_path / name / "posterior.nc") for name in ("run", "whole"))
@@ -352,16 +481,35 @@ def test_a_run_that_ends_when_it_has_converged(tmp_path: Path, capsys: pytest.Ca
     assert json.loads(capsys.readouterr().out)["length"]["ended"] == "max_draws"
 
 
-def test_a_run_of_fixed_length_has_no_limits_to_change(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_fixed_length_has_no_limits_to_change(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["resume", str(run / "run"), "--max-time", "5", "--quiet"]) == 2
     assert "this one has chains of fixed length. Give --draws." in capsys.readouterr().err
 
 
-def test_a_run_that_ctrl_c_stops_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_ctrl_c_stops_says_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     users, threads = write_tables(tmp_path)
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "dualview.cli", "fit", str(users), str(threads), "--out", str(out), "--warmup", "5"]
-    process = subprocess.Popen([*command, "--draws", "2000000", "--chains", "1", "--quiet"], stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "dualview.cli",
+        "fit",
+        str(users),
+        str(threads),
+        "--out",
+        str(out),
+        "--warmup",
+        "5",
+    ]
+    process = subprocess.Popen(
+        [*command, "--draws", "2000000", "--chains", "1", "--quiet"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     while process.poll() is None and not list(out.glob("chain-0/*.h5")):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
@@ -369,7 +517,8 @@ def test_a_run_that_ctrl_c_stops_says_how_to_go_on(tmp_path: Path, capsys: pytes
     assert process.returncode == 130
     assert said.startswith("dualview: stopped: ")
     assert (
-        "of 2,000,000 draws of each chain are made and saved; to continue, give the same command, or: "
+        "of 2,000,000 draws of each chain are made and saved; to continue, give the same "
+        "command, or: "
         f"dualview resume {out}\n" in said
     )
     assert said.count("\n") == 1
@@ -378,7 +527,9 @@ def test_a_run_that_ctrl_c_stops_says_how_to_go_on(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.usefixtures("looked_at")
-def test_a_fit_that_is_refused_leaves_nothing_to_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fit_that_is_refused_leaves_nothing_to_resume(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     users, threads = write_tables(tmp_path)
     fit = ["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *SHORT]
     assert cli.main([*fit, "--clusters", "13"]) == 2
@@ -394,9 +545,12 @@ def test_a_fit_that_is_refused_leaves_nothing_to_resume(tmp_path: Path, capsys: 
 
 
 def test_predictions_go_by_ids_too() -> None:
-    """Columns of new threads in another order, some left out, and users whom the fit does not know."""
+    """Columns of new threads in another order, some left out, and users whom the fit does not
+    know."""
     behavior = dv.SharedOutcome(FORUM.participation, FORUM.outcome, users=USERS)
-    model = dv.DualViewMixture(n_warmup=5, n_draws=20, n_chains=1).fit(pd.DataFrame(FORUM.features, index=USERS), behavior)
+    model = dv.DualViewMixture(n_warmup=5, n_draws=20, n_chains=1).fit(
+        pd.DataFrame(FORUM.features, index=USERS), behavior
+    )
     loaded = dv.DualViewMixture.from_posterior(model.posterior_)
     order = [7, 2, 9]
     threads = np.zeros((2, 12))
@@ -406,9 +560,13 @@ def test_predictions_go_by_ids_too() -> None:
     for estimator in (model, loaded):
         np.testing.assert_allclose(estimator.predict_outcome(named).mean, expected)
         with pytest.raises(InputError, match=r"1 user\(s\) unknown to the fit \(somebody\)"):
-            estimator.predict_outcome(dv.SharedOutcome(np.ones((1, 2)), users=["user 1", "somebody"]))
+            estimator.predict_outcome(
+                dv.SharedOutcome(np.ones((1, 2)), users=["user 1", "somebody"])
+            )
     with_new = dv.SharedOutcome(np.ones((1, 2)), users=["somebody", "user 1"])
     positions = np.zeros((1, 13))
     positions[0, [1, 12]] = 1.0
     x_new = FORUM.features[:1]
-    np.testing.assert_allclose(model.predict_outcome(with_new, x_new).mean, model.predict_outcome(positions, x_new).mean)
+    np.testing.assert_allclose(
+        model.predict_outcome(with_new, x_new).mean, model.predict_outcome(positions, x_new).mean
+    )

@@ -12,14 +12,26 @@ from dualview import cli
 @pytest.fixture
 def tables(tmp_path: Path) -> list[str]:
     users = pd.DataFrame({"name": ["007", "008", "NA", "x"], "age": [1.0, 2.5, 3.0, 7.0]})
-    threads = pd.DataFrame({"thread": [1, 1, 2, 3], "name": ["007", "NA", "008", "x"], "size": [3.0, 3.0, 1.0, 2.0]})
+    threads = pd.DataFrame(
+        {"thread": [1, 1, 2, 3], "name": ["007", "NA", "008", "x"], "size": [3.0, 3.0, 1.0, 2.0]}
+    )
     paths = [tmp_path / "users.csv", tmp_path / "threads.csv"]
     for table, path in zip((users, threads), paths, strict=True):
         table.to_csv(path, index=False)
-    return [*map(str, paths), "--user-column", "name", "--outcome-column", "size", "--out", str(tmp_path / "shards")]
+    return [
+        *map(str, paths),
+        "--user-column",
+        "name",
+        "--outcome-column",
+        "size",
+        "--out",
+        str(tmp_path / "shards"),
+    ]
 
 
-def test_it_writes_a_folder_and_says_what_is_in_it(tables: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_writes_a_folder_and_says_what_is_in_it(
+    tables: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["shard", *tables, "--users-per-shard", "3"]) == 0
     out = capsys.readouterr().out
     assert "4 users in 2 shards, 3 threads in 1 shard, 1 feature." in out

@@ -1,4 +1,5 @@
-"""Folders of shards: what is written is read, in pieces of any size, and what is not whole is refused."""
+"""Folders of shards: what is written is read, in pieces of any size, and what is not whole is
+refused."""
 
 import json
 from pathlib import Path
@@ -25,14 +26,20 @@ def features() -> np.ndarray:
 @pytest.fixture(scope="module")
 def behavior() -> dv.SharedOutcome:
     rng = np.random.default_rng(1)
-    weights = np.where(rng.random((N_THREADS, N_USERS)) < 0.2, rng.random((N_THREADS, N_USERS)), 0.0)
-    weights[np.arange(N_THREADS), np.arange(N_THREADS) % N_USERS] = 1.0  # no thread is without a participant
+    weights = np.where(
+        rng.random((N_THREADS, N_USERS)) < 0.2, rng.random((N_THREADS, N_USERS)), 0.0
+    )
+    weights[np.arange(N_THREADS), np.arange(N_THREADS) % N_USERS] = (
+        1.0  # no thread is without a participant
+    )
     return dv.SharedOutcome(sparse.csr_array(weights), rng.standard_normal(N_THREADS))
 
 
 @pytest.fixture
 def shards(features: np.ndarray, behavior: dv.SharedOutcome, tmp_path: Path) -> dv.Shards:
-    return dv.write_shards(tmp_path / "forum", features, behavior, users_per_shard=10, threads_per_shard=7)
+    return dv.write_shards(
+        tmp_path / "forum", features, behavior, users_per_shard=10, threads_per_shard=7
+    )
 
 
 def participation(shards: dv.Shards) -> np.ndarray:
@@ -42,7 +49,9 @@ def participation(shards: dv.Shards) -> np.ndarray:
         block, members = shards.read_threads(number), shards.members(number)
         shape = (len(block.outcome), len(members))
         part = np.zeros((shape[0], shards.n_users + 1))
-        part[:, members] = sparse.csr_array((block.weights, block.columns, block.starts), shape=shape).toarray()
+        part[:, members] = sparse.csr_array(
+            (block.weights, block.columns, block.starts), shape=shape
+        ).toarray()
         part[:, -1] = block.outcome
         rows.append(part)
     return np.vstack(rows)
@@ -52,11 +61,18 @@ def long_table(behavior: dv.SharedOutcome) -> pd.DataFrame:
     entries = sparse.coo_array(behavior.participation)
     order = np.lexsort((entries.col, entries.row))
     row, column = entries.row[order], entries.col[order]
-    table = {"thread": row, "user": [f"u{i}" for i in column], "weight": entries.data[order], "outcome": behavior.outcome[row]}
+    table = {
+        "thread": row,
+        "user": [f"u{i}" for i in column],
+        "weight": entries.data[order],
+        "outcome": behavior.outcome[row],
+    }
     return pd.DataFrame(table)
 
 
-def test_what_is_written_is_read(shards: dv.Shards, features: np.ndarray, behavior: dv.SharedOutcome) -> None:
+def test_what_is_written_is_read(
+    shards: dv.Shards, features: np.ndarray, behavior: dv.SharedOutcome
+) -> None:
     assert [entry.n_users for entry in shards.users] == [10, 10, 3]
     assert [entry.n_threads for entry in shards.threads] == [7, 7, 7, 7, 3]
     read = np.vstack([shards.read_users(number).features for number in range(3)])
@@ -77,10 +93,15 @@ def test_tables_in_pieces_give_the_same_as_a_behavior(
 ) -> None:
     """Also where a thread begins in one piece and ends in the next."""
     monkeypatch.setattr(table_pieces.pieces_of, "__defaults__", (5,))
-    users = pd.DataFrame(features, columns=["a", "b"]).assign(user=[f"u{i}" for i in range(N_USERS)])
+    users = pd.DataFrame(features, columns=["a", "b"]).assign(
+        user=[f"u{i}" for i in range(N_USERS)]
+    )
     threads = long_table(behavior)
     if kind == "frames":
-        given = [users.iloc[:11], users.iloc[11:]], (threads.iloc[i : i + 4] for i in range(0, len(threads), 4))
+        given = (
+            [users.iloc[:11], users.iloc[11:]],
+            (threads.iloc[i : i + 4] for i in range(0, len(threads), 4)),
+        )
     else:
         given = tmp_path / f"users.{kind}", tmp_path / f"threads.{kind}"
         for table, path in zip((users, threads), given, strict=True):
@@ -91,18 +112,40 @@ def test_tables_in_pieces_give_the_same_as_a_behavior(
     assert found.ids() == users["user"].tolist()
 
 
-def test_users_who_are_unknown_are_an_error_or_left_out(features: np.ndarray, tmp_path: Path) -> None:
-    users = pd.DataFrame(features).rename(columns=str).assign(user=[f"u{i}" for i in range(N_USERS)])
-    threads = pd.DataFrame({"thread": [1, 1, 2, 3], "user": ["u0", "who", "who", "u4"], "outcome": [1.0, 1.0, 2.0, 3.0]})
+def test_users_who_are_unknown_are_an_error_or_left_out(
+    features: np.ndarray, tmp_path: Path
+) -> None:
+    users = (
+        pd.DataFrame(features).rename(columns=str).assign(user=[f"u{i}" for i in range(N_USERS)])
+    )
+    threads = pd.DataFrame(
+        {
+            "thread": [1, 1, 2, 3],
+            "user": ["u0", "who", "who", "u4"],
+            "outcome": [1.0, 1.0, 2.0, 3.0],
+        }
+    )
     with pytest.raises(InputError, match="not in the table of users: who"):
         dv.write_shards(tmp_path / "one", users, threads)
     found, notes = sharded(tmp_path / "two", users, threads, Columns(), (10, 10), True)
-    assert (found.n_threads, notes) == (2, ["2 rows of unknown users left out", "1 threads without a known user left out"])
+    assert (found.n_threads, notes) == (
+        2,
+        ["2 rows of unknown users left out", "1 threads without a known user left out"],
+    )
 
 
-def test_rows_of_the_same_thread_and_user_are_added_up(features: np.ndarray, tmp_path: Path) -> None:
+def test_rows_of_the_same_thread_and_user_are_added_up(
+    features: np.ndarray, tmp_path: Path
+) -> None:
     users = pd.DataFrame(features).rename(columns=str).assign(user=range(N_USERS))
-    threads = pd.DataFrame({"thread": [1, 1, 2], "user": [3, 3, 4], "weight": [1.0, 2.0, 5.0], "outcome": [1.0, 1.0, 2.0]})
+    threads = pd.DataFrame(
+        {
+            "thread": [1, 1, 2],
+            "user": [3, 3, 4],
+            "weight": [1.0, 2.0, 5.0],
+            "outcome": [1.0, 1.0, 2.0],
+        }
+    )
     found = participation(dv.write_shards(tmp_path / "forum", users, threads))
     assert (found[0, 3], found[1, 4], np.count_nonzero(found[:, :-1])) == (3.0, 5.0, 2)
 
@@ -112,13 +155,20 @@ def test_rows_of_the_same_thread_and_user_are_added_up(features: np.ndarray, tmp
     [
         ({"thread": [1, 2, 1]}, "1 thread\\(s\\) come again"),
         ({"outcome": [1.0, 9.0, 2.0]}, "must be the same in all rows of a thread; not so in 1"),
-        ({"outcome": [1.0, 1.0, np.nan]}, "'outcome' must be a number; it is not in thread\\(s\\) 2"),
+        (
+            {"outcome": [1.0, 1.0, np.nan]},
+            "'outcome' must be a number; it is not in thread\\(s\\) 2",
+        ),
         ({"user": ["u0", "", "u2"]}, "column 'user' is empty in 1 row"),
         ({"outcome": None}, "must have the columns outcome; it has thread, user"),
     ],
 )
-def test_bad_threads_are_refused_and_nothing_is_left(change: dict, message: str, features: np.ndarray, tmp_path: Path) -> None:
-    users = pd.DataFrame(features).rename(columns=str).assign(user=[f"u{i}" for i in range(N_USERS)])
+def test_bad_threads_are_refused_and_nothing_is_left(
+    change: dict, message: str, features: np.ndarray, tmp_path: Path
+) -> None:
+    users = (
+        pd.DataFrame(features).rename(columns=str).assign(user=[f"u{i}" for i in range(N_USERS)])
+    )
     parts = {"thread": [1, 1, 2], "user": ["u0", "u1", "u2"], "outcome": [1.0, 1.0, 2.0]} | change
     threads = pd.DataFrame({name: values for name, values in parts.items() if values is not None})
     with pytest.raises(InputError, match=message):
@@ -126,8 +176,12 @@ def test_bad_threads_are_refused_and_nothing_is_left(change: dict, message: str,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bad_users_are_refused(features: np.ndarray, behavior: dv.SharedOutcome, tmp_path: Path) -> None:
-    twice = pd.DataFrame(features).rename(columns=str).assign(user=["a", "b", *["c"] * (N_USERS - 2)])
+def test_bad_users_are_refused(
+    features: np.ndarray, behavior: dv.SharedOutcome, tmp_path: Path
+) -> None:
+    twice = (
+        pd.DataFrame(features).rename(columns=str).assign(user=["a", "b", *["c"] * (N_USERS - 2)])
+    )
     with pytest.raises(InputError, match="listed once; 20 id\\(s\\) come again, the first in rows"):
         dv.write_shards(tmp_path / "one", twice, long_table(behavior))
     holes = features.copy()
@@ -137,7 +191,11 @@ def test_bad_users_are_refused(features: np.ndarray, behavior: dv.SharedOutcome,
     with pytest.raises(InputError, match="columns of the first"):
         dv.write_shards(tmp_path / "three", [features, features[:, :1]])
     with pytest.raises(InputError, match="intercept, covariates or groups"):
-        dv.write_shards(tmp_path / "four", features, dv.SharedOutcome(behavior.participation, behavior.outcome, intercept=True))
+        dv.write_shards(
+            tmp_path / "four",
+            features,
+            dv.SharedOutcome(behavior.participation, behavior.outcome, intercept=True),
+        )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -49,7 +49,11 @@ def rate_law(count, total):
 
 @uncached
 def redraw(rng, z, view):
-    counts, totals, rates = np.zeros(len(view.rates)), np.zeros(len(view.rates)), np.empty(len(view.rates))
+    counts, totals, rates = (
+        np.zeros(len(view.rates)),
+        np.zeros(len(view.rates)),
+        np.empty(len(view.rates)),
+    )
     for u in range(len(z)):
         counts[z[u]] += 1.0
         totals[z[u]] += view.vectors[u, 0]
@@ -77,7 +81,9 @@ def open_column(rng, column, view):
 def score(table, offset, first, end, column, view):
     for u in range(first, end):
         x = view.vectors[u, 0]
-        table[column, u - offset] += x * math.log(view.rates[column]) - view.rates[column] - math.lgamma(x + 1.0)
+        table[column, u - offset] += (
+            x * math.log(view.rates[column]) - view.rates[column] - math.lgamma(x + 1.0)
+        )
 
 
 @uncached
@@ -85,7 +91,11 @@ def log_density(z, start, view):
     for k in range(len(view.rates)):
         start += (SHAPE - 1.0) * math.log(view.rates[k]) - RATE * view.rates[k]
     for u in range(len(z)):
-        start += view.vectors[u, 0] * math.log(view.rates[z[u]]) - view.rates[z[u]] - math.lgamma(view.vectors[u, 0] + 1.0)
+        start += (
+            view.vectors[u, 0] * math.log(view.rates[z[u]])
+            - view.rates[z[u]]
+            - math.lgamma(view.vectors[u, 0] + 1.0)
+        )
     return start
 
 
@@ -109,7 +119,17 @@ def put_component(row, at, column, view):
     return put(row, at, view.rates[column : column + 1])
 
 
-VERBS = (redraw, open_columns, open_column, grow, compact, score, log_density, component_width, put_component)
+VERBS = (
+    redraw,
+    open_columns,
+    open_column,
+    grow,
+    compact,
+    score,
+    log_density,
+    component_width,
+    put_component,
+)
 register(Poisson, **{function.__name__: function for function in VERBS})
 
 
@@ -153,12 +173,19 @@ def test_rates_by_ratio():
 
 
 def model(partition, **options):
-    return Model(partition, n_users=6, others={"counts": Observed(PoissonView(), np.zeros((6, 1)))}, **options)
+    return Model(
+        partition,
+        n_users=6,
+        others={"counts": Observed(PoissonView(), np.zeros((6, 1)))},
+        **options,
+    )
 
 
 MODELS = {
     "counts alone": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0))),
-    "counts beside features": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0)), features=np.zeros((6, 2))),
+    "counts beside features": lambda: model(
+        ChineseRestaurant(Gamma(2.0, 2.0)), features=np.zeros((6, 2))
+    ),
     "counts of four clusters": lambda: model(FiniteDirichlet(4, Gamma(2.0, 2.0))),
 }
 
@@ -166,11 +193,17 @@ MODELS = {
 def statistics(model, state):
     """Those of every model, and of the rates and counts."""
     rates, counts = state.views["counts"].rates, model.others["counts"].vectors[:, 0]
-    own = {"rates": np.log(rates).mean(), "counts": np.sqrt(counts).mean(), "fit": np.arctan(counts - rates[state.z]).mean()}
+    own = {
+        "rates": np.log(rates).mean(),
+        "counts": np.sqrt(counts).mean(),
+        "fit": np.arctan(counts - rates[state.z]).mean(),
+    }
     return checks.statistics(model, state) | own
 
 
-@pytest.mark.parametrize("name", [slow("counts alone"), slow("counts beside features"), slow("counts of four clusters")])
+@pytest.mark.parametrize(
+    "name", [slow("counts alone"), slow("counts beside features"), slow("counts of four clusters")]
+)
 def test_joint(name):
     checks.assert_joint(MODELS[name](), seed=1, look=statistics)
 
@@ -178,7 +211,9 @@ def test_joint(name):
 @pytest.mark.slow
 def test_a_wrong_rate_is_rejected():
     """A component that counts one user too many, drawn after each step."""
-    wrong = checks.rebind(redraw, rate_law=checks.mutate(rate_law, "RATE + count", "RATE + count + 1.0"))
+    wrong = checks.rebind(
+        redraw, rate_law=checks.mutate(rate_law, "RATE + count", "RATE + count + 1.0")
+    )
 
     def step(rng, model, state):
         state = checks.gibbs_step(rng, model, state)
@@ -186,5 +221,7 @@ def test_a_wrong_rate_is_rejected():
         drawn = PoissonState(wrong(stream_of(rng), state.z, record).rates)
         return dataclasses.replace(state, views={**state.views, "counts": drawn})
 
-    scores = checks.joint_test(MODELS["counts beside features"](), seed=1, step=step, look=statistics)
+    scores = checks.joint_test(
+        MODELS["counts beside features"](), seed=1, step=step, look=statistics
+    )
     assert checks.worst(scores)[1] > checks.REJECT

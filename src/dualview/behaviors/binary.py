@@ -25,7 +25,9 @@ from dualview.files.digests import digest
 from dualview.outcomes import BinaryOutcome
 from dualview.units import GaussianPrior, Whitening
 
-COMMON_SD = 2.5  # of the change of the log odds for a standard deviation of a common column, a priori
+COMMON_SD = (
+    2.5  # of the change of the log odds for a standard deviation of a common column, a priori
+)
 GROUP_SD = 1.0  # A of (M18), on the scale of the log odds
 
 
@@ -50,8 +52,8 @@ class BinaryOutcomes(PerUser):
 
     Notes
     -----
-    Latent vectors have the constants m = 0 and Σ = I for columns scaled to a standard deviation of 1; constant columns are not
-    scaled. ``behavior_prior`` of the estimator gives others.
+    Latent vectors have the constants m = 0 and Σ = I for columns scaled to a standard deviation of
+    1; constant columns are not scaled. ``behavior_prior`` of the estimator gives others.
 
     Examples
     --------
@@ -75,7 +77,14 @@ class BinaryOutcomes(PerUser):
         n_users: int | None = None,
     ) -> None:
         matrix, names = design_matrix(design, intercept)
-        self._set(user, matrix, None if outcome is None else _yes_or_no(outcome, len(matrix)), names, users, n_users)
+        self._set(
+            user,
+            matrix,
+            None if outcome is None else _yes_or_no(outcome, len(matrix)),
+            names,
+            users,
+            n_users,
+        )
         self._set_effects(common, groups, offset, coefficient_prior)
         self.observation_ids = index_names(design)
 
@@ -97,7 +106,9 @@ class BinaryOutcomes(PerUser):
 
     def _latent_prior(self) -> GaussianPrior:
         """N(0, I) for columns of standard deviation 1."""
-        scale = np.array([column.std(ddof=1) if varies(column) else 1.0 for column in self._scaled_by().T])
+        scale = np.array(
+            [column.std(ddof=1) if varies(column) else 1.0 for column in self._scaled_by().T]
+        )
         return GaussianPrior(np.zeros(self.n_dims), np.diag(scale**-2.0))
 
     def _scaled_by(self) -> Array:
@@ -108,7 +119,9 @@ class BinaryOutcomes(PerUser):
         """Units of the latent vectors, and the likelihood in working units."""
         outcome = self.observed
         if self.n_observations < 2:
-            raise InputError(f"A fit needs at least two {self.observations}; got {self.n_observations}.")
+            raise InputError(
+                f"A fit needs at least two {self.observations}; got {self.n_observations}."
+            )
         check_rank(self.design, self.names)
         if prior is None:
             prior = self._latent_prior() if self.effects.none else self.likely_prior()
@@ -121,22 +134,30 @@ class BinaryOutcomes(PerUser):
         if self.effects.names or self.effects.offset.any():
             known = known + self.effects.known(coefficient_units)
         likelihood = LogitPanel(panel, self.offsets[order], known[order])
-        return units, self.effects.around(likelihood, coefficient_units, order, Scales(1.0, GROUP_SD))
+        return units, self.effects.around(
+            likelihood, coefficient_units, order, Scales(1.0, GROUP_SD)
+        )
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
         """These answers and new ones, which are known too."""
         return self._joined(new, n_new, users)
 
     def left_out(self) -> AnswersLeftOut:
-        """Each answer given all others, by quadrature; given what acts outside the mixture, and the items' appeals."""
+        """Each answer given all others, by quadrature; given what acts outside the mixture, and the
+        items' appeals."""
         return AnswersLeftOut(self.user, self.design, self.observed, self._offset)
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The log odds of new outcomes given S draws."""
         new = self.like(new, n_new)
         locations, appeals = self._known_locations(new, latent, params), new._appeals(params)
-        known, unsure = lambda cases: locations(cases) + appeals[:, cases], self._unsure(new, params)
-        return Forecast(new.n_observations, known, BinaryOutcome(), self._loads(new, n_new), unsure=unsure)
+        known, unsure = (
+            lambda cases: locations(cases) + appeals[:, cases],
+            self._unsure(new, params),
+        )
+        return Forecast(
+            new.n_observations, known, BinaryOutcome(), self._loads(new, n_new), unsure=unsure
+        )
 
     def _appeals(self, params: Params) -> Array:  # noqa: ARG002
         """What the items' appeals add to the log odds, (S, n) or (1, n)."""
@@ -145,7 +166,11 @@ class BinaryOutcomes(PerUser):
     def _offset(self, params: Params) -> Array:
         """What appeals and effects outside the mixture add to the log odds, (S, n) or (1, n)."""
         plain = self.effects.none and not self.effects.offset.any()
-        return self._appeals(params) if plain else self._appeals(params) + self.effects.drawn_locations(params)
+        return (
+            self._appeals(params)
+            if plain
+            else self._appeals(params) + self.effects.drawn_locations(params)
+        )
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> SampledEvidence:  # noqa: ARG002
         """What observations of new users say of each one's vector."""
@@ -155,7 +180,10 @@ class BinaryOutcomes(PerUser):
 
         def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
             own = slice(panel.starts[j], panel.starts[j + 1])
-            odds = vectors @ panel.design[own].T + offset[draws if len(offset) > 1 else 0][..., rows[own]]
+            odds = (
+                vectors @ panel.design[own].T
+                + offset[draws if len(offset) > 1 else 0][..., rows[own]]
+            )
             return np.asarray(log_expit(sign[own] * odds).sum(axis=1))
 
         return SampledEvidence(log_likelihood)
@@ -169,29 +197,32 @@ class PairwiseChoices(BinaryOutcomes):
     user : array (n,)
         Whose choice it is: ids, or rows of X counted from 0.
     winner, loser : array (n,)
-        The item that was chosen and the one that was not: rows of ``items`` by position, or by the index of a DataFrame
-        unless that is 0, 1, 2, … For choices to be predicted, the item whose chances are asked and the other one.
+        The item that was chosen and the one that was not: rows of ``items`` by position, or by the
+        index of a DataFrame unless that is 0, 1, 2, … For choices to be predicted, the item whose
+        chances are asked and the other one.
     items : array or DataFrame (n_items, q)
         Features of the items: a column for each part of the latent vector f_u.
     item_intercept : bool or "learnt"
-        Give each item an appeal of its own, common to all users: True, with prior N(0, 1) on the scale of the log odds;
-        "learnt", with prior N(0, τ²) and τ learnt, as a group called ``item``: ``posterior_["group_effects"]``. Predictions for
-        an item that the fit has not seen then take its appeal from N(0, τ²).
+        Give each item an appeal of its own, common to all users: True, with prior N(0, 1) on the
+        scale of the log odds; "learnt", with prior N(0, τ²) and τ learnt, as a group called
+        ``item``: ``posterior_["group_effects"]``. Predictions for an item that the fit has not seen
+        then take its appeal from N(0, τ²).
     common, groups, offset, coefficient_prior : as in :class:`BinaryOutcomes`
-        Of each choice, as the winner sees it: an advantage of the winner, such as having been shown first, counts as 1, the
-        same of the loser as −1. Not with ``item_intercept=True``.
+        Of each choice, as the winner sees it: an advantage of the winner, such as having been shown
+        first, counts as 1, the same of the loser as −1. Not with ``item_intercept=True``.
     users, n_users : as in :class:`BinaryOutcomes`
 
     Notes
     -----
-    Latent vectors have the constants m = 0 and Σ = I for item features scaled to a standard deviation of 1.
+    Latent vectors have the constants m = 0 and Σ = I for item features scaled to a standard
+    deviation of 1.
 
     Examples
     --------
     >>> choices = PairwiseChoices([0, 0, 1], winner=[0, 1, 2], loser=[1, 2, 0], items=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> len(choices), choices.n_observations, choices.n_dims
     (2, 3, 2)
-    """
+    """  # noqa: E501
 
     observations = "choices"
 
@@ -216,38 +247,55 @@ class PairwiseChoices(BinaryOutcomes):
         self.winner = self._places(winner, "winner")
         self.loser = self._places(loser, "loser")
         if len(self.winner) != len(self.loser):
-            raise InputError(f"winner and loser must have the same length; got {len(self.winner)} and {len(self.loser)}.")
+            raise InputError(
+                f"winner and loser must have the same length; got {len(self.winner)} and "
+                f"{len(self.loser)}."
+            )
         same = np.flatnonzero(self.winner == self.loser)
         if len(same):
-            raise InputError(f"winner and loser must differ; they are the same item in row {same[0]} ({len(same)} row(s)).")
+            raise InputError(
+                f"winner and loser must differ; they are the same item in row {same[0]} "
+                f"({len(same)} row(s))."
+            )
         if not isinstance(item_intercept, bool | np.bool_) and item_intercept != "learnt":
-            raise InputError(f'item_intercept must be True, False or "learnt"; got {item_intercept!r}.')
-        self.item_intercept: bool | str = item_intercept if isinstance(item_intercept, str) else bool(item_intercept)
+            raise InputError(
+                f'item_intercept must be True, False or "learnt"; got {item_intercept!r}.'
+            )
+        self.item_intercept: bool | str = (
+            item_intercept if isinstance(item_intercept, str) else bool(item_intercept)
+        )
         design = self.items[self.winner] - self.items[self.loser]
         self._set(user, design, np.ones(len(design)), names, users, n_users)
         self._set_effects(common, groups, offset, coefficient_prior)
         if self.item_intercept is True and not self.effects.none:
             raise InputError(
-                'item_intercept=True gives items coefficients with a known prior. With common or groups use "learnt", which '
+                "item_intercept=True gives items coefficients with a known prior. With common or "
+                'groups use "learnt", which '
                 "also learns how much items differ."
             )
         if self.item_intercept == "learnt":
             self.effects = self.effects.with_factor(self._appeals_as_group())
 
     @classmethod
-    def from_rankings(cls, user: Any, rankings: Any, items: Any, *, rule: str = "pairs", **options: Any) -> Self:
-        """Choices out of rankings, each a sequence of items from the best down; they may be of different lengths.
+    def from_rankings(
+        cls, user: Any, rankings: Any, items: Any, *, rule: str = "pairs", **options: Any
+    ) -> Self:
+        """Choices out of rankings, each a sequence of items from the best down; they may be of
+        different lengths.
 
-        rule : "pairs": every item against every one below it; "neighbors": against the next one only. Pairs use all of a
-        ranking and count it as if each comparison had been made by itself, which overstates what it says: rankings of three
-        items or more warn of it. Neighbours count each place once, which is less than the ranking says. :class:`Rankings` takes
-        rankings as they are.
+        rule : "pairs": every item against every one below it; "neighbors": against the next one
+        only. Pairs use all of a ranking and count it as if each comparison had been made by itself,
+        which overstates what it says: rankings of three items or more warn of it. Neighbours count
+        each place once, which is less than the ranking says. :class:`Rankings` takes rankings as
+        they are.
         """
         if rule not in ("pairs", "neighbors"):
             raise InputError(f"rule must be 'pairs' or 'neighbors'; got {rule!r}.")
         orders = [list(ranking) for ranking in rankings]
         if len(orders) != len(user):
-            raise InputError(f"rankings must have one ranking per user given, {len(user)}; got {len(orders)}.")
+            raise InputError(
+                f"rankings must have one ranking per user given, {len(user)}; got {len(orders)}."
+            )
         who, winner, loser = [], [], []
         for owner, order in zip(user, orders, strict=True):
             if len(set(order)) < len(order):
@@ -260,9 +308,12 @@ class PairwiseChoices(BinaryOutcomes):
         longest = max(map(len, orders), default=0)
         if rule == "pairs" and longest > 2:
             warnings.warn(
-                f"Rankings of up to {longest} items were taken apart into {len(who)} choices, as if each had been made by "
-                "itself: a ranking then counts several times, and users seem surer than they are. Rankings(user, ranking, "
-                'design, place) takes rankings as they are. rule="neighbors" compares each item with the next one only.',
+                f"Rankings of up to {longest} items were taken apart into {len(who)} choices, as "
+                "if each had been made by "
+                "itself: a ranking then counts several times, and users seem surer than they "
+                "are. Rankings(user, ranking, "
+                'design, place) takes rankings as they are. rule="neighbors" compares each item '
+                "with the next one only.",
                 DataWarning,
                 stacklevel=2,
             )
@@ -271,22 +322,30 @@ class PairwiseChoices(BinaryOutcomes):
     def _appeals_as_group(self) -> Factor:
         """The winner's appeal counts as it is, the loser's with the sign changed."""
         names = self.item_names or [str(item) for item in range(len(self.items))]
-        return Factor("item", names, np.column_stack([self.winner, self.loser]), np.array([1.0, -1.0]))
+        return Factor(
+            "item", names, np.column_stack([self.winner, self.loser]), np.array([1.0, -1.0])
+        )
 
     def _places(self, chosen: Any, name: str) -> NDArray[np.int64]:
         given = as_array(chosen, name)
         if given.ndim != 1:
-            raise InputError(f"{name} must be one-dimensional, an item per row; got shape {given.shape}.")
+            raise InputError(
+                f"{name} must be one-dimensional, an item per row; got shape {given.shape}."
+            )
         if given.dtype.kind in "iu" and self.item_names is None:
             outside = (given < 0) | (given >= len(self.items))
             if outside.any():
                 raise InputError(
-                    f"{name} must hold rows of items, 0 to {len(self.items) - 1}; got {given[outside][0]} in row "
+                    f"{name} must hold rows of items, 0 to {len(self.items) - 1}; got "
+                    f"{given[outside][0]} in row "
                     f"{np.flatnonzero(outside)[0]}."
                 )
             return given.astype(np.int64)
         if self.item_names is None:
-            raise InputError(f"{name} must hold rows of items as whole numbers; names need items as a DataFrame with an index.")
+            raise InputError(
+                f"{name} must hold rows of items as whole numbers; names need items as a "
+                "DataFrame with an index."
+            )
         place = {item: i for i, item in enumerate(self.item_names)}
         names = [id_text(item) for item in given.tolist()]
         unknown = [item for item in dict.fromkeys(names) if item not in place]
@@ -302,7 +361,8 @@ class PairwiseChoices(BinaryOutcomes):
 
     @property
     def offsets(self) -> Any:
-        """+1 for the winner's appeal, −1 for the loser's, (n, items); (n, 0) where items have none."""
+        """+1 for the winner's appeal, −1 for the loser's, (n, items); (n, 0) where items have
+        none."""
         if self.item_intercept is not True:
             return super().offsets
         n = self.n_observations
@@ -313,7 +373,9 @@ class PairwiseChoices(BinaryOutcomes):
     def _appeals(self, params: Params) -> Array:
         if self.item_intercept is not True:
             return super()._appeals(params)
-        return np.asarray(params["coefficients"][:, self.winner] - params["coefficients"][:, self.loser])
+        return np.asarray(
+            params["coefficients"][:, self.winner] - params["coefficients"][:, self.loser]
+        )
 
     @property
     def param_names(self) -> list[str]:
@@ -323,7 +385,9 @@ class PairwiseChoices(BinaryOutcomes):
         """The items of each choice besides."""
         names = np.asarray(self.item_names or np.arange(len(self.items)))
         places = {"winner": self.winner, "loser": self.loser}
-        return super().constant_data() | {name: (("observation",), names[place]) for name, place in places.items()}
+        return super().constant_data() | {
+            name: (("observation",), names[place]) for name, place in places.items()
+        }
 
     def coords(self) -> dict[str, Any]:
         """Names of the parts of a latent vector, and of the items."""
@@ -331,7 +395,10 @@ class PairwiseChoices(BinaryOutcomes):
         return super().coords() | ({"coefficient": items} if self.item_intercept is True else {})
 
     def described(self) -> dict[str, Any]:
-        return super().described() | {"item_intercept": self.item_intercept, "n_items": len(self.items)}
+        return super().described() | {
+            "item_intercept": self.item_intercept,
+            "n_items": len(self.items),
+        }
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Self:
@@ -344,9 +411,12 @@ class PairwiseChoices(BinaryOutcomes):
     def like(self, new: Any, n_new: int) -> Self:
         """New choices; with an appeal of each item, they are among the items of the fit."""
         matched = super().like(new, n_new)
-        if self.item_intercept is True and (matched.item_intercept is not True or len(matched.items) != len(self.items)):
+        if self.item_intercept is True and (
+            matched.item_intercept is not True or len(matched.items) != len(self.items)
+        ):
             raise InputError(
-                f"New choices must be among the {len(self.items)} items of the fit with item_intercept=True; got "
+                f"New choices must be among the {len(self.items)} items of the fit with "
+                "item_intercept=True; got "
                 f"{len(matched.items)} items, item_intercept={matched.item_intercept}."
             )
         return matched
@@ -354,14 +424,23 @@ class PairwiseChoices(BinaryOutcomes):
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
         """These choices and new ones, among the same items."""
         if isinstance(new, PairwiseChoices) and not np.array_equal(new.items, self.items):
-            raise InputError(f"New choices must be among the {len(self.items)} items of the fit, with the same features.")
+            raise InputError(
+                f"New choices must be among the {len(self.items)} items of the fit, with the "
+                "same features."
+            )
         both = super().extended(new, n_new, users)
         if new is not None:
-            both.winner, both.loser = np.concatenate([self.winner, new.winner]), np.concatenate([self.loser, new.loser])
+            both.winner, both.loser = (
+                np.concatenate([self.winner, new.winner]),
+                np.concatenate([self.loser, new.loser]),
+            )
         return both
 
     def fingerprint(self) -> dict[str, Any]:
-        return super().fingerprint() | {"item_intercept": self.item_intercept, "items": digest(self.items)}
+        return super().fingerprint() | {
+            "item_intercept": self.item_intercept,
+            "items": digest(self.items),
+        }
 
 
 def _yes_or_no(outcome: Any, n: int) -> Array:

@@ -1,21 +1,31 @@
-"""Users matched by their ids, or by position. What new observations are called in messages is ``what``.
+"""Users matched by their ids, or by position. What new observations are called in messages is
+``what``.
 
-Ids are compared as text: 7, 7.0 and "7" are one id, "007" is another. Observations name users by text, or by whole numbers,
-which may be ids or may count the rows of X from 0. A fit decides as follows, and raises an error where both are possible and
-differ.
+Ids are compared as text: 7, 7.0 and "7" are one id, "007" is another. Observations name users by
+text, or by whole numbers, which may be ids or may count the rows of X from 0. A fit decides as
+follows, and raises an error where both are possible and differ.
 
-==================================  ====================================================  ====================================
+==================================  ====================================================
+====================================
 X                                   whole numbers                                         text
-==================================  ====================================================  ====================================
-None                                ids: the users are those who are there, in order      ids, in the order of appearance
-array, polars or Arrow table, or    count the rows from 0. An error unless 0 is there:    digits: count the rows from 0; other
-pandas with the index 0 to n − 1    they may count from 1                                 text: sorted, or as users= says
-pandas with other whole numbers     ids, matched with the index                           ids, matched with the index
-pandas with text as its index       of a column: ids, matched with the index; of an       ids, matched with the index
+==================================  ====================================================
+====================================
+None                                ids: the users are those who are there, in order      ids, in
+the order of appearance
+array, polars or Arrow table, or    count the rows from 0. An error unless 0 is there:    digits:
+count the rows from 0; other
+pandas with the index 0 to n − 1    they may count from 1                                 text:
+sorted, or as users= says
+pandas with other whole numbers     ids, matched with the index                           ids,
+matched with the index
+pandas with text as its index       of a column: ids, matched with the index; of an       ids,
+matched with the index
                                     array: count the rows, since they cannot be ids
-==================================  ====================================================  ====================================
+==================================  ====================================================
+====================================
 
-``users=`` makes numbers ids, in this order of the rows of an X without ids. ``n_users=`` makes them positions.
+``users=`` makes numbers ids, in this order of the rows of an X without ids. ``n_users=`` makes them
+positions.
 """
 
 import numbers as abstract
@@ -35,7 +45,8 @@ _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 
 
 class Rows(NamedTuple):
-    """The rows of X: how many there are, the users' ids where X has some, and whether X is a pandas table.
+    """The rows of X: how many there are, the users' ids where X has some, and whether X is a pandas
+    table.
 
     what, unit: what they are called in messages, where they are no rows of X.
     """
@@ -71,7 +82,8 @@ class Numbers(NamedTuple):
         return bool((np.diff(self.values) > 0).all())
 
     def are_ids_among(self, ids: Sequence[str]) -> bool:
-        """Whether they are matched with these ids by value: positions are meant only where ids are text."""
+        """Whether they are matched with these ids by value: positions are meant only where ids are
+        text."""
         return self.labelled or has_numbers(ids)
 
     def check_count(self, rows: Rows) -> None:
@@ -82,14 +94,17 @@ class Numbers(NamedTuple):
         if last >= rows.n:
             beyond = [str(value) for value in self.values.tolist() if value >= rows.n]
             raise InputError(
-                f"X and behavior must be of the same users: {rows.what} has {rows.n} {rows.unit}, 0 to {rows.n - 1}, and user "
+                f"X and behavior must be of the same users: {rows.what} has {rows.n} "
+                f"{rows.unit}, 0 to {rows.n - 1}, and user "
                 f"holds {listed(beyond)} besides. If these are ids, {_say_ids(rows)}"
             )
 
     def _two_readings(self, rows: Rows, first: int, last: int) -> str:
         return (
-            f"user holds whole numbers from {first} to {last}, without 0, and {rows.what} has {rows.n} {rows.unit}: they may "
-            f"count these from 0, or be ids. If they count from 0, say n_users={rows.n}. If they are ids, {_say_ids(rows)}"
+            f"user holds whole numbers from {first} to {last}, without 0, and {rows.what} has "
+            f"{rows.n} {rows.unit}: they may "
+            f"count these from 0, or be ids. If they count from 0, say n_users={rows.n}. If they "
+            f"are ids, {_say_ids(rows)}"
         )
 
 
@@ -100,7 +115,8 @@ def _say_ids(rows: Rows) -> str:
     if rows.what != "X":
         return "give all behaviors ids: users=ids."
     return (
-        f"say whose rows those of X are: users=ids in their order, such as users=range(1, {rows.n + 1}), or a DataFrame X with "
+        "say whose rows those of X are: users=ids in their order, such as users=range(1, "
+        f"{rows.n + 1}), or a DataFrame X with "
         "ids as its index."
     )
 
@@ -116,13 +132,18 @@ class Labelled(NamedTuple):
 
 
 def is_labelled(values: Any) -> bool:
-    """Whether values are a column of a table, as a pandas or polars Series or an Arrow array is, and not a plain array."""
+    """Whether values are a column of a table, as a pandas or polars Series or an Arrow array is,
+    and not a plain array."""
     return hasattr(values, "name") or hasattr(values, "to_pandas")
 
 
 def id_text(value: Any) -> str:
     """An id as text: whole numbers without a decimal point, whatever type they come in."""
-    if isinstance(value, abstract.Real) and not isinstance(value, bool | np.bool_) and float(value).is_integer():
+    if (
+        isinstance(value, abstract.Real)
+        and not isinstance(value, bool | np.bool_)
+        and float(value).is_integer()
+    ):
         return str(int(value) if isinstance(value, abstract.Integral) else int(float(value)))
     return str(value)
 
@@ -149,15 +170,21 @@ def listed(ids: Sequence[str]) -> str:
 
 
 def whole_numbers(values: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Values as whole numbers; None where they are none. Floats are where they have no fractions."""
+    """Values as whole numbers; None where they are none. Floats are where they have no
+    fractions."""
     if values.dtype.kind in "iu":
         return values.astype(np.int64)
     if values.dtype.kind == "f":
-        whole = np.isfinite(values) & (values == np.floor(np.where(np.isfinite(values), values, 0.5)))
+        whole = np.isfinite(values) & (
+            values == np.floor(np.where(np.isfinite(values), values, 0.5))
+        )
         return values.astype(np.int64) if whole.all() else None
     if values.dtype.kind != "O" or not len(values):
         return None
-    if not all(isinstance(value, abstract.Real) and not isinstance(value, bool | np.bool_) for value in values):
+    if not all(
+        isinstance(value, abstract.Real) and not isinstance(value, bool | np.bool_)
+        for value in values
+    ):
         return None
     return whole_numbers(np.array(values.tolist()))
 
@@ -175,14 +202,19 @@ def checked_ids(values: Sequence[Any], what: str) -> list[str]:
         raise InputTypeError(f"{what} must be a list of ids, an id for each user; got {values!r}.")
     found = list(values)
     if any(isinstance(value, list | np.ndarray) for value in found):
-        raise InputTypeError(f"{what} must be a list of ids, an id for each user; got a list of lists.")
+        raise InputTypeError(
+            f"{what} must be a list of ids, an id for each user; got a list of lists."
+        )
     if any(is_missing(value) or value != value for value in found):
-        raise InputError(f"{what} must name every user; an id is missing (NaN or None). Give each user an id.")
+        raise InputError(
+            f"{what} must name every user; an id is missing (NaN or None). Give each user an id."
+        )
     return [id_text(value) for value in found]
 
 
 def check_positions(user: NDArray[np.int64], ids: Sequence[str]) -> None:
-    """Raise where positions of users, as n_users says, may as well be ids among these, and the two differ."""
+    """Raise where positions of users, as n_users says, may as well be ids among these, and the two
+    differ."""
     place = {name: row for row, name in enumerate(ids)}
     seen = np.unique(user).tolist()
     if not all(str(u) in place for u in seen):
@@ -190,8 +222,10 @@ def check_positions(user: NDArray[np.int64], ids: Sequence[str]) -> None:
     other = [u for u in seen if place[str(u)] != u]
     if other:
         raise InputError(
-            f"user may hold positions, as n_users says, or ids: user {other[0]} is the user at position {other[0]}, called "
-            f"{ids[other[0]] if other[0] < len(ids) else '…'}, or the one called {other[0]}. If user holds ids, leave n_users "
+            f"user may hold positions, as n_users says, or ids: user {other[0]} is the user at "
+            f"position {other[0]}, called "
+            f"{ids[other[0]] if other[0] < len(ids) else '…'}, or the one called {other[0]}. If "
+            "user holds ids, leave n_users "
             "out. If it holds positions, give ids in their place: X.index[user]."
         )
 
@@ -202,29 +236,37 @@ def places_among(users: Sequence[str], everybody: Sequence[str], what: str) -> l
     unknown = [user for user in users if user not in place]
     if unknown:
         raise InputError(
-            f"New {what} have users without features: {listed(unknown)}. Give X a row for each of them, or leave out "
+            f"New {what} have users without features: {listed(unknown)}. Give X a row for each "
+            "of them, or leave out "
             f"their {what}."
         )
     return [place[user] for user in users]
 
 
 def known_and_new(users: Sequence[str], known: Sequence[str], n_new: int, what: str) -> list[str]:
-    """Ids of the fit's users in its order, then of the others, of whom there are features of n_new."""
+    """Ids of the fit's users in its order, then of the others, of whom there are features of
+    n_new."""
     fitted = set(known)
     new = [user for user in users if user not in fitted]
     if len(new) != n_new:
         raise InputError(
-            f"New {what} have {len(new)} user(s) unknown to the fit ({listed(new) or 'none'}) and there are features of "
-            f"{n_new}: give X_new a row for each, in the order of their ids, or leave out their {what}."
+            f"New {what} have {len(new)} user(s) unknown to the fit ({listed(new) or 'none'}) "
+            "and there are features of "
+            f"{n_new}: give X_new a row for each, in the order of their ids, or leave out their "
+            f"{what}."
         )
     return [*known, *new]
 
 
 def joined_ids(before: list[str] | None, new: list[str] | None, what: str) -> list[str] | None:
-    """Ids of observations and of those that come after them, where both have some; an error where one comes again."""
+    """Ids of observations and of those that come after them, where both have some; an error where
+    one comes again."""
     if before is None or new is None:
         return None
     again = sorted(set(before) & set(new))
     if again:
-        raise InputError(f"New {what} must be new; already in the fit: {', '.join(again[:_SHOWN])}. Leave them out.")
+        raise InputError(
+            f"New {what} must be new; already in the fit: {', '.join(again[:_SHOWN])}. Leave "
+            "them out."
+        )
     return [*before, *new]

@@ -1,4 +1,5 @@
-"""Regressions whose outcomes are known to intervals: their likelihood in working units, and what they say of new users."""
+"""Regressions whose outcomes are known to intervals: their likelihood in working units, and what
+they say of new users."""
 
 from typing import NamedTuple
 
@@ -37,7 +38,9 @@ class Frame(NamedTuple):
         return result * self.sds + self.known
 
 
-def interval_regression(likelihood: PanelRegression, recorded: Recorded, ends: Ends, frame: Frame) -> IntervalRegression:
+def interval_regression(
+    likelihood: PanelRegression, recorded: Recorded, ends: Ends, frame: Frame
+) -> IntervalRegression:
     """The regression with the ends of what was recorded."""
 
     def record(outcome: Array) -> tuple[Array, Array]:
@@ -64,7 +67,11 @@ def interval_evidence(panel: Panel, ends: Ends, offset: Array, sds: Array) -> Sa
 
     def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
         own = slice(panel.starts[j], panel.starts[j + 1])
-        locations = vectors @ panel.design[own].T + offset[draws if len(offset) > 1 else 0][..., own]
-        return np.asarray(log_probability(ends.low[own], ends.high[own], locations, sds[draws, own]).sum(axis=1))
+        locations = (
+            vectors @ panel.design[own].T + offset[draws if len(offset) > 1 else 0][..., own]
+        )
+        return np.asarray(
+            log_probability(ends.low[own], ends.high[own], locations, sds[draws, own]).sum(axis=1)
+        )
 
     return SampledEvidence(log_likelihood)

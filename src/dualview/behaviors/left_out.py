@@ -1,9 +1,11 @@
-"""Observations left out one at a time, with the latent vectors integrated out: what leave-one-out scores weigh draws by.
+"""Observations left out one at a time, with the latent vectors integrated out: what leave-one-out
+scores weigh draws by.
 
-Given clusters and parameters, outcomes are linear in vectors with normal priors. Then the distribution of an observation given
-all others has a closed form, (L1) in docs/model.md; yes-or-no outcomes take a quadrature. The importance weights of a draw
-carry clusters and parameters only, not the vectors that each observation has pulled towards itself, nor, where outcomes are
-normal, the means of their clusters.
+Given clusters and parameters, outcomes are linear in vectors with normal priors. Then the
+distribution of an observation given all others has a closed form, (L1) in docs/model.md; yes-or-no
+outcomes take a quadrature. The importance weights of a draw carry clusters and parameters only, not
+the vectors that each observation has pulled towards itself, nor, where outcomes are normal, the
+means of their clusters.
 """
 
 from collections.abc import Callable
@@ -26,7 +28,11 @@ class NormalLaws(LeftOutLaws):
         self.locations, self.sds = locations, sds
 
     def log_density(self, values: Array) -> Array:
-        return np.asarray(-0.5 * np.log(2 * np.pi) - np.log(self.sds) - 0.5 * ((values - self.locations) / self.sds) ** 2)
+        return np.asarray(
+            -0.5 * np.log(2 * np.pi)
+            - np.log(self.sds)
+            - 0.5 * ((values - self.locations) / self.sds) ** 2
+        )
 
     def standardised(self, rng: np.random.Generator, values: Array) -> Array:  # noqa: ARG002
         return np.asarray((values - self.locations) / self.sds)
@@ -47,7 +53,11 @@ class BinaryLaws(LeftOutLaws):
     def log_density(self, values: Array) -> Array:
         same = values == self.observed
         return np.asarray(
-            np.where(same, self.log_probabilities, np.log(-np.expm1(np.minimum(self.log_probabilities, -1e-300))))
+            np.where(
+                same,
+                self.log_probabilities,
+                np.log(-np.expm1(np.minimum(self.log_probabilities, -1e-300))),
+            )
         )
 
     def standardised(self, rng: np.random.Generator, values: Array) -> Array:
@@ -61,7 +71,9 @@ def normal_laws(outcome: Array, residual: Array, leverage: Array, precision: Any
     """(L1) from residuals and leverages (n,) of the fit to all observations."""
     left = 1.0 - leverage
     if not np.all(left > 0.0):
-        raise DegenerateError("An observation cannot be left out: what the others say about it is lost to round-off.")
+        raise DegenerateError(
+            "An observation cannot be left out: what the others say about it is lost to round-off."
+        )
     return NormalLaws(outcome - residual / left, 1.0 / np.sqrt(precision * left))
 
 
@@ -69,8 +81,9 @@ def normal_laws(outcome: Array, residual: Array, leverage: Array, precision: Any
 class PanelLeftOut(LeftOut):
     """Observations of one user each: user (n,), design (n, q), outcome (n,).
 
-    offset(params): what effects outside the mixture add to the locations, (1, n), given them; None for nothing. weights (n,):
-    by what the noise's precision is multiplied; it is 1 where params have none.
+    offset(params): what effects outside the mixture add to the locations, (1, n), given them; None
+    for nothing. weights (n,): by what the noise's precision is multiplied; it is 1 where params
+    have none.
     """
 
     user: NDArray[np.int64]
@@ -91,7 +104,9 @@ class PanelLeftOut(LeftOut):
 
     def _offset(self, params: Params) -> Array:
         assert self.offset is not None
-        return np.asarray(self.offset({name: np.asarray(value)[None] for name, value in params.items()})[0])
+        return np.asarray(
+            self.offset({name: np.asarray(value)[None] for name, value in params.items()})[0]
+        )
 
     def laws(self, prior: LatentPrior, params: Params, latent: Array) -> NormalLaws:  # noqa: ARG002
         precision, outcome = self._precision(params), self.outcome
@@ -104,13 +119,24 @@ class PanelLeftOut(LeftOut):
         np.add.at(squares, self.user, precision[:, None, None] * self._squares)
         np.add.at(linear, self.user, (precision * outcome)[:, None] * self.design)
         vectors, covariances = _posterior_of_vectors(prior, squares, linear)
-        leverage = precision * np.einsum("nq,nqr,nr->n", self.design, covariances[self.user], self.design)
-        return normal_laws(self.outcome, outcome - (self.design * vectors[self.user]).sum(axis=1), leverage, precision)
+        leverage = precision * np.einsum(
+            "nq,nqr,nr->n", self.design, covariances[self.user], self.design
+        )
+        return normal_laws(
+            self.outcome,
+            outcome - (self.design * vectors[self.user]).sum(axis=1),
+            leverage,
+            precision,
+        )
 
-    def replicate(self, rng: np.random.Generator, prior: LatentPrior, params: Params) -> "tuple[PanelLeftOut, Array, Array]":
+    def replicate(
+        self, rng: np.random.Generator, prior: LatentPrior, params: Params
+    ) -> "tuple[PanelLeftOut, Array, Array]":
         vectors = drawn_vectors(rng, prior)
         precision = self._precision(params)
-        outcome = (self.design * vectors[self.user]).sum(axis=1) + rng.standard_normal(len(self.user)) / np.sqrt(precision)
+        outcome = (self.design * vectors[self.user]).sum(axis=1) + rng.standard_normal(
+            len(self.user)
+        ) / np.sqrt(precision)
         if self.offset is not None:
             outcome = outcome + self._offset(params)
         return replace(self, outcome=outcome), outcome, vectors
@@ -130,10 +156,12 @@ def drawn_vectors(rng: np.random.Generator, prior: LatentPrior) -> Array:
 
 
 def _posterior_of_vectors(prior: LatentPrior, squares: Array, linear: Array) -> tuple[Array, Array]:
-    """Mean (U, q) and covariance (U, q, q) of each user's vector without its shift, means of clusters integrated out.
+    """Mean (U, q) and covariance (U, q, q) of each user's vector without its shift, means of
+    clusters integrated out.
 
-    ln p(observations of u | f) = linear_u · f − fᵀ squares_u f/2 up to a constant. Users who do not share a vector depend on
-    each other through their cluster's mean only: given it, f_u ~ N(Λ_u⁻¹(S_k μ_k + linear_u), Λ_u⁻¹), Λ_u = S_k + squares_u.
+    ln p(observations of u | f) = linear_u · f − fᵀ squares_u f/2 up to a constant. Users who do not
+    share a vector depend on each other through their cluster's mean only: given it, f_u ~
+    N(Λ_u⁻¹(S_k μ_k + linear_u), Λ_u⁻¹), Λ_u = S_k + squares_u.
     """
     z, (n_clusters, q) = prior.z, prior.means.shape
     matrices, pull = (

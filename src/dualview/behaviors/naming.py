@@ -14,17 +14,30 @@ _SHORT = {
     "PairwiseChoices": "choices",
     "Rankings": "rankings",
 }
-_TAKEN = ("features", "behavior", "categories", "components", "working")  # that names in a posterior begin with
+_TAKEN = (
+    "features",
+    "behavior",
+    "categories",
+    "components",
+    "working",
+)  # that names in a posterior begin with
 
 
 def is_several(given: Any) -> bool:
     """Whether this is a list or a dictionary with a behavior in it."""
-    members = given.values() if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else ()
+    members = (
+        given.values()
+        if isinstance(given, Mapping)
+        else given
+        if isinstance(given, list | tuple)
+        else ()
+    )
     return any(isinstance(member, Behavior) for member in members)
 
 
 def named_parts(given: Any) -> dict[str, Behavior]:
-    """Behaviors by name: as a dictionary gives them, or by the kind of each, with a number where there are two of a kind."""
+    """Behaviors by name: as a dictionary gives them, or by the kind of each, with a number where
+    there are two of a kind."""
     if isinstance(given, Mapping):
         return dict(given)
     kinds = [_SHORT.get(type(part).__name__, type(part).__name__.lower()) for part in given]
@@ -37,14 +50,23 @@ def named_parts(given: Any) -> dict[str, Behavior]:
 
 
 def check_names(parts: Mapping[str, Any]) -> None:
-    """Raise where a name cannot stand before names in a posterior, or what has it is no behavior to be combined."""
+    """Raise where a name cannot stand before names in a posterior, or what has it is no behavior to
+    be combined."""
     if not parts:
         raise InputError("Several behaviors need one at least; got none.")
     for name, part in parts.items():
         if not isinstance(name, str) or not name or "." in name or "\0" in name:
-            raise InputError(f"The name of a behavior must be text without dots, such as 'posts'; got {name!r}.")
+            raise InputError(
+                f"The name of a behavior must be text without dots, such as 'posts'; got {name!r}."
+            )
         if name in _TAKEN:
-            raise InputError(f"A behavior cannot be called {name!r}: other names in the posterior begin so. Rename it.")
+            raise InputError(
+                f"A behavior cannot be called {name!r}: other names in the posterior begin so. "
+                "Rename it."
+            )
         if isinstance(part, type) or not isinstance(part, Behavior):
             got = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
-            raise InputError(f"{name} must be a behavior, such as dv.UserRegression(user, design, outcome); got {got}.")
+            raise InputError(
+                f"{name} must be a behavior, such as dv.UserRegression(user, design, outcome); "
+                f"got {got}."
+            )

@@ -15,7 +15,13 @@ from scipy.special import logit
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.binary import COMMON_SD, GROUP_SD
 from dualview.behaviors.effects import Scales
-from dualview.behaviors.likelihoods.ordinal import AnswerRows, CutPrior, Known, OrdinalPanel, log_gap
+from dualview.behaviors.likelihoods.ordinal import (
+    AnswerRows,
+    CutPrior,
+    Known,
+    OrdinalPanel,
+    log_gap,
+)
 from dualview.behaviors.ordinal_left_out import OrdinalLeftOut
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
@@ -28,7 +34,8 @@ _MOST_LEVELS = 50
 
 
 class OrdinalOutcomes(PerUser):
-    """Ordered levels, such as ratings, by cumulative logits: P(y_i ≤ level l) = σ(c_l − x_iᵀ f_{u(i)}).
+    """Ordered levels, such as ratings, by cumulative logits: P(y_i ≤ level l) = σ(c_l − x_iᵀ
+    f_{u(i)}).
 
     Parameters
     ----------
@@ -37,29 +44,33 @@ class OrdinalOutcomes(PerUser):
     design : array or DataFrame (n, q)
         What the outcome depends on: a column for each part of the latent vector f_u.
     outcome : array (n,), optional
-        The levels: numbers, names, or an ordered categorical. Leave it out for observations to be predicted.
+        The levels: numbers, names, or an ordered categorical. Leave it out for observations to be
+        predicted.
     levels : sequence, optional
-        All levels, the lowest first, those that nobody gave included. Needed for names without an order. By default the
-        numbers in ``outcome``, or the categories of an ordered categorical.
+        All levels, the lowest first, those that nobody gave included. Needed for names without an
+        order. By default the numbers in ``outcome``, or the categories of an ordered categorical.
     intercept : bool
-        Put a column of ones before the design, so that f_u begins with how high the user's levels are.
+        Put a column of ones before the design, so that f_u begins with how high the user's levels
+        are.
     common, groups, offset, coefficient_prior : as in :class:`BinaryOutcomes`
     users, n_users : as in :class:`UserRegression`
 
     Notes
     -----
-    Cut points c_1 < … < c_{L−1} are learnt; their prior is that of ordered draws from the logistic distribution. With an
-    intercept, the cut point in the middle stays at the logit of the share of levels up to it: users' intercepts say the rest.
-    Latent vectors have the constants m = 0 and Σ = I for columns scaled to a standard deviation of 1.
+    Cut points c_1 < … < c_{L−1} are learnt; their prior is that of ordered draws from the logistic
+    distribution. With an intercept, the cut point in the middle stays at the logit of the share of
+    levels up to it: users' intercepts say the rest. Latent vectors have the constants m = 0 and Σ =
+    I for columns scaled to a standard deviation of 1.
 
-    Levels count as their numbers, names as 0, 1, 2, …: in ``outcome`` here, and in means and intervals of predictions.
+    Levels count as their numbers, names as 0, 1, 2, …: in ``outcome`` here, and in means and
+    intervals of predictions.
 
     Examples
     --------
     >>> behavior = OrdinalOutcomes([0, 0, 1, 1], [[1.0], [2.0], [1.0], [3.0]], [1, 3, 2, 5], levels=[1, 2, 3, 4, 5])
     >>> behavior.n_observations, behavior.levels.names
     (4, ('1', '2', '3', '4', '5'))
-    """
+    """  # noqa: E501
 
     levels: Levels
     _intercept: bool
@@ -85,7 +96,9 @@ class OrdinalOutcomes(PerUser):
         if outcome is not None:
             place = self.levels.places(_plain(outcome))
             if len(place) != len(matrix):
-                raise InputError(f"outcome must have a level per row of design, {len(matrix)}; got {len(place)}.")
+                raise InputError(
+                    f"outcome must have a level per row of design, {len(matrix)}; got {len(place)}."
+                )
             values = self.levels.values[place]
         self._set(user, matrix, values, names, users, n_users)
         self._set_effects(common, groups, offset, coefficient_prior)
@@ -99,7 +112,9 @@ class OrdinalOutcomes(PerUser):
     @cached_property
     def _panel(self) -> Panel:
         """With places of the levels as outcomes."""
-        return Panel.of(self.user, self.design, self.levels.places(self.observed).astype(float), len(self))
+        return Panel.of(
+            self.user, self.design, self.levels.places(self.observed).astype(float), len(self)
+        )
 
     def ridge_estimate(self) -> Array:
         """A quick estimate of each user's vector from the places of its levels, (U,) or (U, q)."""
@@ -107,17 +122,22 @@ class OrdinalOutcomes(PerUser):
         panel, scores = self._panel, self._panel.outcome - self._panel.outcome.mean()
         spread = float(scores.std()) or 1.0
         scaled = panel._replace(design=panel.design @ units.factor, outcome=1.7 * scores / spread)
-        estimate = units.vectors(posterior_means(0.25 * scaled.squares, 0.25 * scaled.weighted, 1.0))
+        estimate = units.vectors(
+            posterior_means(0.25 * scaled.squares, 0.25 * scaled.weighted, 1.0)
+        )
         return estimate[:, 0] if self.n_dims == 1 else estimate
 
     def _latent_prior(self) -> GaussianPrior:
         """N(0, I) for columns of standard deviation 1."""
-        scale = np.array([column.std(ddof=1) if varies(column) else 1.0 for column in self.design.T])
+        scale = np.array(
+            [column.std(ddof=1) if varies(column) else 1.0 for column in self.design.T]
+        )
         return GaussianPrior(np.zeros(self.n_dims), np.diag(scale**-2.0))
 
     @property
     def _cut_prior(self) -> CutPrior:
-        """With an intercept, the cut point nearest to the middle is known: its logit of a smoothed share."""
+        """With an intercept, the cut point nearest to the middle is known: its logit of a smoothed
+        share."""
         n_cuts = len(self.levels.names) - 1
         if not self._intercept:
             return CutPrior(n_cuts)
@@ -132,14 +152,22 @@ class OrdinalOutcomes(PerUser):
             raise InputError(f"A fit needs at least two observations; got {self.n_observations}.")
         check_rank(self.design, self.names)
         if not varies(self.observed):
-            raise InputError(f"outcome is {self.observed[0]:g} throughout: there is nothing to explain.")
+            raise InputError(
+                f"outcome is {self.observed[0]:g} throughout: there is nothing to explain."
+            )
         if prior is None:
             prior = self._latent_prior() if self.effects.none else self.likely_prior()
         prior.check_size(self.n_dims, "behavior_prior")
         self.effects.check_columns()
-        units, panel, coefficient_units = Whitening.of(prior), self._panel, self.effects.units(COMMON_SD)
+        units, panel, coefficient_units = (
+            Whitening.of(prior),
+            self._panel,
+            self.effects.units(COMMON_SD),
+        )
         constant = panel.design @ prior.mean + self.effects.known(coefficient_units)[self._order]
-        likelihood = OrdinalPanel(panel._replace(design=panel.design @ units.factor), constant, self._cut_prior)
+        likelihood = OrdinalPanel(
+            panel._replace(design=panel.design @ units.factor), constant, self._cut_prior
+        )
         twice = self.effects.take(np.repeat(self._order, 2))  # an observation is two answers
         rows = np.arange(2 * self.n_observations)
         return units, twice.around(likelihood, coefficient_units, rows, Scales(1.0, GROUP_SD))
@@ -150,22 +178,31 @@ class OrdinalOutcomes(PerUser):
         return ["cut_points", *super().param_names]
 
     def coords(self) -> dict[str, Any]:
-        """Names of the parts of a latent vector, and of the cut points: 1|2 lies between levels 1 and 2."""
+        """Names of the parts of a latent vector, and of the cut points: 1|2 lies between levels 1
+        and 2."""
         names = self.levels.names
         return super().coords() | {"cut": [f"{low}|{high}" for low, high in pairwise(names)]}
 
     def described(self) -> dict[str, Any]:
-        return super().described() | {"levels": list(self.levels.names), "level_values": self.levels.values.tolist()}
+        return super().described() | {
+            "levels": list(self.levels.names),
+            "level_values": self.levels.values.tolist(),
+        }
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Self:
         behavior = super().from_description(description)
-        behavior.levels = Levels(tuple(description["levels"]), np.array(description["level_values"], dtype=float))
+        behavior.levels = Levels(
+            tuple(description["levels"]), np.array(description["level_values"], dtype=float)
+        )
         behavior._intercept = "intercept" in description["names"][:1]
         return behavior
 
     def fingerprint(self) -> dict[str, Any]:
-        return super().fingerprint() | {"levels": list(self.levels.names), "intercept": self._intercept}
+        return super().fingerprint() | {
+            "levels": list(self.levels.names),
+            "intercept": self._intercept,
+        }
 
     def like(self, new: Any, n_new: int) -> Self:
         """New observations, with the levels of the fit where they have outcomes."""
@@ -173,14 +210,18 @@ class OrdinalOutcomes(PerUser):
         if matched.outcome is not None and not set(matched.levels.names) <= set(self.levels.names):
             strange = next(name for name in matched.levels.names if name not in self.levels.names)
             raise InputError(
-                f"New observations must have the levels of the fit, {', '.join(self.levels.names)}; got {strange}."
+                "New observations must have the levels of the fit, "
+                f"{', '.join(self.levels.names)}; got {strange}."
             )
         return matched
 
     def left_out(self) -> OrdinalLeftOut:
-        """Each observation given all others, by quadrature, given the cut points and what acts outside the mixture."""
+        """Each observation given all others, by quadrature, given the cut points and what acts
+        outside the mixture."""
         level = self.levels.places(self.observed)
-        return OrdinalLeftOut(self.user, self.design, level, self.levels, self.effects.drawn_locations)
+        return OrdinalLeftOut(
+            self.user, self.design, level, self.levels, self.effects.drawn_locations
+        )
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
         """The levels of new observations given S draws."""
@@ -195,7 +236,10 @@ class OrdinalOutcomes(PerUser):
         panel, order = self._panel_of_new(new, n_new)
         level, cuts = self.levels.places(panel.outcome), np.asarray(params["cut_points"])
         offset = new.effects.drawn_locations(params)[:, order]
-        gaps = np.concatenate([np.zeros((len(cuts), 1)), log_gap(np.diff(cuts, axis=1)), np.zeros((len(cuts), 1))], axis=1)
+        gaps = np.concatenate(
+            [np.zeros((len(cuts), 1)), log_gap(np.diff(cuts, axis=1)), np.zeros((len(cuts), 1))],
+            axis=1,
+        )
 
         def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
             own = slice(panel.starts[j], panel.starts[j + 1])
@@ -210,7 +254,11 @@ class OrdinalOutcomes(PerUser):
 def _plain(outcome: Any) -> Any:
     """An ordered categorical as names, anything else as it is."""
     values = getattr(outcome, "array", outcome)
-    return np.asarray(values, dtype=object).astype(str) if hasattr(values, "categories") else as_array(outcome, "outcome")
+    return (
+        np.asarray(values, dtype=object).astype(str)
+        if hasattr(values, "categories")
+        else as_array(outcome, "outcome")
+    )
 
 
 def levels_of(outcome: Any, levels: Sequence[Any] | None) -> Levels:
@@ -222,23 +270,37 @@ def levels_of(outcome: Any, levels: Sequence[Any] | None) -> Levels:
         given = None if outcome is None else as_array(outcome, "outcome")
         if given is None or given.dtype.kind not in "biuf":
             raise InputError(
-                "levels must list the levels in order, the lowest first, where outcome has no numbers: "
+                "levels must list the levels in order, the lowest first, where outcome has no "
+                "numbers: "
                 'levels=["low", "middle", "high"].'
             )
         if given.dtype.kind == "f" and not np.isfinite(given).all():
-            raise InputError("outcome must hold levels; got missing or infinite values. Leave these rows out.")
+            raise InputError(
+                "outcome must hold levels; got missing or infinite values. Leave these rows out."
+            )
         levels = np.unique(given).tolist()
         if len(levels) > _MOST_LEVELS:
             raise InputError(
-                f"outcome has {len(levels)} different numbers, where at most {_MOST_LEVELS} levels make sense: use "
+                f"outcome has {len(levels)} different numbers, where at most {_MOST_LEVELS} "
+                "levels make sense: use "
                 "UserRegression for numbers, or give levels."
             )
     listed = list(levels)
-    numeric = all(isinstance(level, int | float | np.number) and not isinstance(level, bool) for level in listed)
+    numeric = all(
+        isinstance(level, int | float | np.number) and not isinstance(level, bool)
+        for level in listed
+    )
     names = tuple(f"{level:g}" if numeric else str(level) for level in listed)
     if len(names) < 3 or len(set(names)) < len(names):
-        what = "two levels are yes or no: use BinaryOutcomes" if len(set(names)) == 2 else "list each level once"
-        raise InputError(f"levels must be three or more that differ; got {', '.join(names) or 'none'}. Note: {what}.")
+        what = (
+            "two levels are yes or no: use BinaryOutcomes"
+            if len(set(names)) == 2
+            else "list each level once"
+        )
+        raise InputError(
+            f"levels must be three or more that differ; got {', '.join(names) or 'none'}. Note: "
+            f"{what}."
+        )
     values = np.array(listed, dtype=float) if numeric else np.arange(len(listed), dtype=float)
     if (np.diff(values) <= 0).any():
         raise InputError(f"levels must be in order, the lowest first; got {', '.join(names)}.")

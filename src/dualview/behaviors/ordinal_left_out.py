@@ -1,4 +1,5 @@
-"""Ordered levels left out one at a time, with the latent vectors integrated out by quadrature, given the cut points."""
+"""Ordered levels left out one at a time, with the latent vectors integrated out by quadrature,
+given the cut points."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +15,18 @@ from dualview.outcomes import Levels
 
 
 class LevelLaws(LeftOutLaws):
-    """Probabilities of ordered levels, (n, L), and log probabilities (n,) of those that were observed, to all digits."""
+    """Probabilities of ordered levels, (n, L), and log probabilities (n,) of those that were
+    observed, to all digits."""
 
-    def __init__(self, levels: Levels, probabilities: Array, observed: NDArray[np.int64], log_observed: Array) -> None:
-        self.levels, self.probabilities, self.observed, self.log_observed = levels, probabilities, observed, log_observed
+    def __init__(
+        self, levels: Levels, probabilities: Array, observed: NDArray[np.int64], log_observed: Array
+    ) -> None:
+        self.levels, self.probabilities, self.observed, self.log_observed = (
+            levels,
+            probabilities,
+            observed,
+            log_observed,
+        )
 
     def log_density(self, values: Array) -> Array:
         place = self.levels.places(values)
@@ -39,9 +48,9 @@ class OrdinalLeftOut(LeftOut):
 
     offset(params): what effects outside the mixture add to η, given them, (1, n).
 
-    p(level | all others) is the posterior mean of p(level | f) / p(y_i | f) over that of 1 / p(y_i | f). Vectors are integrated
-    out given the means of their clusters, or, where users of a cluster share one, given what the clusters have in common.
-    """
+    p(level | all others) is the posterior mean of p(level | f) / p(y_i | f) over that of 1 / p(y_i
+    | f). Vectors are integrated out given the means of their clusters, or, where users of a cluster share one, given what the clusters have in common.
+    """  # noqa: E501
 
     user: NDArray[np.int64]
     design: Array
@@ -55,7 +64,10 @@ class OrdinalLeftOut(LeftOut):
         shift = self.offset(known)[0] + (self.design * prior.shift[self.user]).sum(axis=1)
         if prior.precisions is None:  # a vector for each cluster
             group, n_clusters = prior.z[self.user], len(prior.means)
-            means, precisions = np.tile(prior.base_mean, (n_clusters, 1)), np.tile(prior.base_precision, (n_clusters, 1, 1))
+            means, precisions = (
+                np.tile(prior.base_mean, (n_clusters, 1)),
+                np.tile(prior.base_precision, (n_clusters, 1, 1)),
+            )
         else:
             group, means, precisions = self.user, prior.means[prior.z], prior.precisions[prior.z]
         rows = AnswerRows.of(self.level, len(cuts))
@@ -74,7 +86,12 @@ class OrdinalLeftOut(LeftOut):
         eta = answers.sign[first, None] * _odds(log_rows[first]) + cuts[cut[first], None]
         cumulative = [(weights * expit(value - eta)).sum(axis=1) for value in cuts]
         padded = np.vstack([np.zeros(len(eta)), *cumulative, np.ones(len(eta))])
-        return LevelLaws(self.levels, np.maximum(np.diff(padded, axis=0).T, 0.0), self.level, np.minimum(log_observed, 0.0))
+        return LevelLaws(
+            self.levels,
+            np.maximum(np.diff(padded, axis=0).T, 0.0),
+            self.level,
+            np.minimum(log_observed, 0.0),
+        )
 
 
 def _odds(log_probabilities: Array) -> Array:

@@ -1,4 +1,5 @@
-"""Observations that belong to one user each: whose they are, and how they depend on that user's latent vector.
+"""Observations that belong to one user each: whose they are, and how they depend on that user's
+latent vector.
 
 user (n,) positions of users, design (n, q), outcome (n,).
 """
@@ -99,8 +100,9 @@ class Panel(NamedTuple):
 class PerUser(Behavior):
     """What behaviors have in common whose observations belong to one user each.
 
-    A subclass sets user, design, outcome, users and ``names`` of the latent vector's parts through :meth:`_set`, what acts
-    outside the mixture through :meth:`_set_effects`, and says what its outcomes are.
+    A subclass sets user, design, outcome, users and ``names`` of the latent vector's parts through
+    :meth:`_set`, what acts outside the mixture through :meth:`_set_effects`, and says what its
+    outcomes are.
     """
 
     user: Users
@@ -123,15 +125,20 @@ class PerUser(Behavior):
     ) -> None:
         given = as_array(user, "user")
         if given.ndim != 1:
-            raise InputError(f"user must be one-dimensional, a user per row; got shape {given.shape}.")
+            raise InputError(
+                f"user must be one-dimensional, a user per row; got shape {given.shape}."
+            )
         if len(given) != len(design):
             raise InputError(f"user must name one user per row, {len(design)}; got {len(given)}.")
         self.design, self.outcome, self.names = design, outcome, names
         self._set_users(given, users, n_users, is_labelled(user))
         self._set_effects()
 
-    def _set_users(self, given: NDArray[Any], users: Sequence[Any] | None, n_users: int | None, labelled: bool) -> None:
-        """Whose observations they are. Whole numbers stay open, unless users= or n_users= says what they are."""
+    def _set_users(
+        self, given: NDArray[Any], users: Sequence[Any] | None, n_users: int | None, labelled: bool
+    ) -> None:
+        """Whose observations they are. Whole numbers stay open, unless users= or n_users= says what
+        they are."""
         self.in_order, self._user_numbers = users is not None, None
         found = whole_numbers(given) if users is None else None
         if found is None:
@@ -139,22 +146,34 @@ class PerUser(Behavior):
             self._n_users = len(self.users)
             return
         if (found < 0).any():
-            raise InputError("user must hold positions from 0, or ids; got a negative number. Give negative ids as text.")
+            raise InputError(
+                "user must hold positions from 0, or ids; got a negative number. Give negative "
+                "ids as text."
+            )
         if n_users is None and len(found):
             values, self.user = _distinct(found)
             self._user_numbers, self._n_users = Numbers(values, labelled), len(values)
             self.users = None if self._user_numbers.count_from_0 else self._user_numbers.ids
             return
         least = int(found.max(initial=-1)) + 1
-        self.user, self.users, self._n_users = found, None, whole_number(least if n_users is None else n_users, "n_users", 1)
+        self.user, self.users, self._n_users = (
+            found,
+            None,
+            whole_number(least if n_users is None else n_users, "n_users", 1),
+        )
         if self._n_users < least:
             raise InputError(
-                f"n_users must be at least {least}, the users that have {self.observations}; got {n_users}. It counts them "
+                f"n_users must be at least {least}, the users that have {self.observations}; got "
+                f"{n_users}. It counts them "
                 "from 0; if user holds ids, leave it out."
             )
 
     def _set_effects(
-        self, common: Any = None, groups: Any = None, offset: Any = None, coefficient_prior: GaussianPrior | None = None
+        self,
+        common: Any = None,
+        groups: Any = None,
+        offset: Any = None,
+        coefficient_prior: GaussianPrior | None = None,
     ) -> None:
         """What acts on the observations outside the mixture; nothing by default."""
         self.effects = Effects.of(len(self.user), common, groups, offset, coefficient_prior)
@@ -169,19 +188,28 @@ class PerUser(Behavior):
 
     def __getitem__(self, key: object) -> Any:
         raise InputError(
-            "A behavior is not indexed by users: to cross-validate, cut over observations with behavior.split(n_splits), fit "
+            "A behavior is not indexed by users: to cross-validate, cut over observations with "
+            "behavior.split(n_splits), fit "
             "on the first and predict the second."
         )
 
     def __repr__(self) -> str:
         outcome = "no outcome" if self.outcome is None else "outcome"
-        return f"{type(self).__name__}({self.n_observations} {self.observations}, {len(self)} users, {outcome})"
+        return (
+            f"{type(self).__name__}({self.n_observations} {self.observations}, {len(self)} "
+            f"users, {outcome})"
+        )
 
     def facts(self) -> dict[str, object]:
         """Users, those with observations, latent vector, outcome."""
         found = super().facts()
         observed = f"{self.n_observations:,}, of {len(np.unique(self.user)):,} users"
-        return {"users": found["users"], self.observations: observed, "latent": found["latent"], "outcome": found["outcome"]}
+        return {
+            "users": found["users"],
+            self.observations: observed,
+            "latent": found["latent"],
+            "outcome": found["outcome"],
+        }
 
     @property
     def n_observations(self) -> int:
@@ -197,8 +225,13 @@ class PerUser(Behavior):
         return {"function": self.names, "function_other": self.names} | self.effects.coords()
 
     def described(self) -> dict[str, Any]:
-        """Number of users, names of the latent vector's parts, and what acts outside the mixture."""
-        return {"kind": type(self).__name__, "n_users": len(self), "names": self.names} | self.effects.described()
+        """Number of users, names of the latent vector's parts, and what acts outside the
+        mixture."""
+        return {
+            "kind": type(self).__name__,
+            "n_users": len(self),
+            "names": self.names,
+        } | self.effects.described()
 
     def take(self, rows: ArrayLike) -> Self:
         """The behavior with some observations only, by position or mask; everybody stays a user."""
@@ -206,7 +239,11 @@ class PerUser(Behavior):
         part = self._copy()
         part.user, part.design = self.user[chosen], self.design[chosen]
         part.outcome = None if self.outcome is None else self.outcome[chosen]
-        part.observation_ids = None if self.observation_ids is None else np.asarray(self.observation_ids)[chosen].tolist()
+        part.observation_ids = (
+            None
+            if self.observation_ids is None
+            else np.asarray(self.observation_ids)[chosen].tolist()
+        )
         part.effects = self.effects.take(chosen)
         part._take_rest(chosen)
         return part
@@ -227,12 +264,17 @@ class PerUser(Behavior):
     def user_weights(self) -> Any:
         """1 for whose observation it is."""
         places = (np.arange(self.n_observations), self.user)
-        return sparse.csr_array((np.ones(self.n_observations), places), shape=(self.n_observations, len(self)))
+        return sparse.csr_array(
+            (np.ones(self.n_observations), places), shape=(self.n_observations, len(self))
+        )
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """The owner of each observation, by id or position, and the design."""
         owner = self.user if self.users is None else np.asarray(self.users)[self.user]
-        data = {"owner": (("observation",), owner), "design": (("observation", "function"), self.design)}
+        data = {
+            "owner": (("observation",), owner),
+            "design": (("observation", "function"), self.design),
+        }
         return data | self.effects.constant_data()
 
     def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple[Self, Self]]:
@@ -241,7 +283,8 @@ class PerUser(Behavior):
             yield self.take(training), self.take(held_out)
 
     def aligned(self, users: Sequence[str]) -> Self:
-        """The same observations with the users in this order; users without observations may be missing here."""
+        """The same observations with the users in this order; users without observations may be
+        missing here."""
         own = self.ids
         if own is None or self.users == list(users):
             return self
@@ -249,7 +292,8 @@ class PerUser(Behavior):
         unknown = [own[u] for u in np.unique(self.user) if own[u] not in place]
         if unknown:
             raise InputError(
-                f"X and behavior must be of the same users, by their ids; only in the behavior: {listed(unknown)}."
+                "X and behavior must be of the same users, by their ids; only in the behavior: "
+                f"{listed(unknown)}."
                 f"{self._advice_on_positions(len(users))}"
             )
         return self.with_users([place.get(user, -1) for user in own], list(users))
@@ -261,9 +305,14 @@ class PerUser(Behavior):
         return f" The index of X holds ids; if user counts the rows of X from 0, say n_users={n}."
 
     def matched(self, rows: Rows | None) -> Self:
-        """The same observations of the rows of X: by ids, or by position where X has none. Without X, of those named here."""
+        """The same observations of the rows of X: by ids, or by position where X has none. Without
+        X, of those named here."""
         if rows is None:
-            return self if self._user_numbers is None else self.with_users(list(range(len(self))), self.users, len(self))
+            return (
+                self
+                if self._user_numbers is None
+                else self.with_users(list(range(len(self))), self.users, len(self))
+            )
         if rows.ids is None:
             return self._on_rows(rows)
         if self._user_numbers is None and self.users is None:
@@ -273,7 +322,9 @@ class PerUser(Behavior):
         else:
             self._user_numbers.check_count(rows)
         on_rows = self._counted()
-        return on_rows.with_users(list(range(rows.n)), rows.ids) if len(on_rows) == rows.n else on_rows
+        return (
+            on_rows.with_users(list(range(rows.n)), rows.ids) if len(on_rows) == rows.n else on_rows
+        )
 
     def _on_rows(self, rows: Rows) -> Self:
         """The same observations of the rows of an X without ids."""
@@ -291,8 +342,10 @@ class PerUser(Behavior):
         if self.users == sorted(self.users):
             return self
         raise InputError(
-            f"X has no ids, and user names users by text, {listed(self.users[:2])}, …, in no order that tells whose rows those "
-            "of X are. Give X ids: a DataFrame with ids as its index. Or give ids in the order of the rows: users=ids."
+            f"X has no ids, and user names users by text, {listed(self.users[:2])}, …, in no "
+            "order that tells whose rows those "
+            "of X are. Give X ids: a DataFrame with ids as its index. Or give ids in the order "
+            "of the rows: users=ids."
         )
 
     def without_ids(self) -> Self:
@@ -320,7 +373,9 @@ class PerUser(Behavior):
             return self._counted()
         return self.with_users(list(range(len(self))), self._user_numbers.ids)
 
-    def with_users(self, places: list[int], users: list[str] | None, n_users: int | None = None) -> Self:
+    def with_users(
+        self, places: list[int], users: list[str] | None, n_users: int | None = None
+    ) -> Self:
         """The same observations, user u now at places[u]."""
         moved = self._copy()
         moved.user = np.asarray(places, dtype=np.int64)[self.user]
@@ -331,79 +386,115 @@ class PerUser(Behavior):
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the observations, by name."""
         outcome = None if self.outcome is None else digest(self.outcome)
-        parts = {"behavior": type(self).__name__, "user": digest(self.user), "design": digest(self.design), "outcome": outcome}
+        parts = {
+            "behavior": type(self).__name__,
+            "user": digest(self.user),
+            "design": digest(self.design),
+            "outcome": outcome,
+        }
         return parts | self.effects.fingerprint()
 
     def like(self, new: Any, n_new: int) -> Self:
-        """New observations, checked to be of the fit's users and n_new others: theirs are the positions from U on."""
+        """New observations, checked to be of the fit's users and n_new others: theirs are the
+        positions from U on."""
         if not isinstance(new, type(self)):
             raise InputError(
-                f"New observations must be a {type(self).__name__}, as in the fit; got {type(new).__name__}. "
+                f"New observations must be a {type(self).__name__}, as in the fit; got "
+                f"{type(new).__name__}. "
                 "Its outcome may be left out."
             )
         if new.names != self.names:
             raise InputError(
-                f"New observations must have the columns of the fit, {', '.join(self.names)}; got {', '.join(new.names)}."
+                f"New observations must have the columns of the fit, {', '.join(self.names)}; "
+                f"got {', '.join(new.names)}."
             )
         matched: Self = new.called_as(self.users)._copy()
         matched.effects = self.effects.like(new.effects)
         n_known, n_theirs = len(self), len(matched)
         if self.users is not None and matched.users is not None:
             everybody = known_and_new(matched.users, self.users, n_new, "observations")
-            return matched.with_users(places_among(matched.users, everybody, "observations"), everybody)
+            return matched.with_users(
+                places_among(matched.users, everybody, "observations"), everybody
+            )
         if n_new and n_theirs == n_new:
             return matched.with_users([n_known + j for j in range(n_new)], None, n_known + n_new)
         if matched.users is not None:
             raise InputError(
-                f"The fit knows its users by position, and new observations name them by ids ({listed(matched.users[:2])}, …). "
-                "Give positions in their place, or fit with ids: users=ids, or X with ids as its index."
+                "The fit knows its users by position, and new observations name them by ids "
+                f"({listed(matched.users[:2])}, …). "
+                "Give positions in their place, or fit with ids: users=ids, or X with ids as its "
+                "index."
             )
         if n_theirs > n_known + n_new:
             raise InputError(
                 f"New observations are of users 0 to {n_theirs - 1}; the fit has {n_known}"
-                + (f" and X_new {n_new} more." if n_new else ". Give the features of the others as X_new.")
+                + (
+                    f" and X_new {n_new} more."
+                    if n_new
+                    else ". Give the features of the others as X_new."
+                )
             )
         if self.users is not None:
             check_positions(matched.user, self.users)
         return matched
 
     def _joined(self, new: Any, n_new: int, users: Sequence[str] | None) -> Self:
-        """These observations and new ones, for :meth:`extended` of a subclass, which sees to what else it has."""
+        """These observations and new ones, for :meth:`extended` of a subclass, which sees to what
+        else it has."""
         if not self.effects.none:
             raise self._takes_no_more("with effects outside the mixture")
         everybody = None if users is None else list(users)
         if new is None:
             return self.with_users(list(range(len(self))), everybody, len(self) + n_new)
-        before = self if users is None else self.with_users(list(range(len(self))), list(users[: len(self)]))
+        before = (
+            self
+            if users is None
+            else self.with_users(list(range(len(self))), list(users[: len(self)]))
+        )
         if isinstance(new, type(self)) and users is not None:
             new = new.called_as(users)
             if new.users is not None:
                 new = new.with_users(places_among(new.users, users, "observations"), everybody)
         found, both = before.like(new, n_new), self._copy()
-        both.user, both.design = np.concatenate([self.user, found.user]), np.vstack([self.design, found.design])
+        both.user, both.design = (
+            np.concatenate([self.user, found.user]),
+            np.vstack([self.design, found.design]),
+        )
         both.outcome = np.concatenate([self.observed, found.observed])
-        both.observation_ids = joined_ids(self.observation_ids, found.observation_ids, self.observations)
+        both.observation_ids = joined_ids(
+            self.observation_ids, found.observation_ids, self.observations
+        )
         both.users, both._n_users = everybody, len(self) + n_new
         offset = np.concatenate([self.effects.offset, found.effects.offset])
         both.effects = Effects.of(len(both.user), None, None, offset, None)
         return both
 
-    def _known_locations(self, new: Self, latent: Array, params: Params | None = None) -> Callable[[slice], Array]:
-        """cases → (S, cases): known users' latent vectors, (S, U) or (S, U, q), and what acts outside the mixture."""
+    def _known_locations(
+        self, new: Self, latent: Array, params: Params | None = None
+    ) -> Callable[[slice], Array]:
+        """cases → (S, cases): known users' latent vectors, (S, U) or (S, U, q), and what acts
+        outside the mixture."""
         n_known = len(self)
         vectors = latent.reshape(len(latent), n_known, -1)
         known = np.minimum(new.user, n_known - 1)
         ours = (new.user < n_known).astype(float)
 
         def locations(cases: slice) -> Array:
-            own = np.einsum("snq,nq->sn", vectors[:, known[cases]], new.design[cases] * ours[cases, None])
-            return np.asarray(own) if plain else np.asarray(own + new.effects.locations(params or {}, cases))
+            own = np.einsum(
+                "snq,nq->sn", vectors[:, known[cases]], new.design[cases] * ours[cases, None]
+            )
+            return (
+                np.asarray(own)
+                if plain
+                else np.asarray(own + new.effects.locations(params or {}, cases))
+            )
 
         plain = new.effects.none and not new.effects.offset.any()
         return locations
 
     def _unsure(self, new: Self, params: Params) -> Callable[[slice], Array] | None:
-        """cases → (S, cases): variances of the effects of levels that the fit has not seen; None where there are none."""
+        """cases → (S, cases): variances of the effects of levels that the fit has not seen; None
+        where there are none."""
         if not new.effects.has_unseen:
             return None
         return lambda cases: new.effects.variances(params, cases)
@@ -414,11 +505,13 @@ class PerUser(Behavior):
         return self.effects.param_names
 
     def _latent_prior(self) -> GaussianPrior:
-        """A first guess of the constants of the behavior view; without one :meth:`likely_prior` is an error."""
+        """A first guess of the constants of the behavior view; without one :meth:`likely_prior` is
+        an error."""
         return super().likely_prior()
 
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
-        """Constants of the behavior view under which the observations are most likely, with all users in one cluster.
+        """Constants of the behavior view under which the observations are most likely, with all
+        users in one cluster.
 
         Of very many users, some: those with the most observations would not do, so they are drawn.
         """
@@ -451,13 +544,21 @@ class PerUser(Behavior):
         """The observations of users new to the fit, who are counted from 0, and where they were."""
         rows = np.flatnonzero(new.user >= len(self))
         rows = rows[np.argsort(new.user[rows], kind="stable")]
-        return Panel.of(new.user[rows] - len(self), new.design[rows], new.observed[rows], n_new), rows
+        return Panel.of(
+            new.user[rows] - len(self), new.design[rows], new.observed[rows], n_new
+        ), rows
 
     def advice(self, n_rows: int) -> str:
         """What to do when X has another number of rows than there are users."""
         if len(self) < n_rows and self.users is None:
-            return f"If users from {len(self)} on have no {self.observations}, say so: n_users={n_rows}."
-        return "Give both the same users, in the same order, or ids in both (the index of X, and user or users)."
+            return (
+                f"If users from {len(self)} on have no {self.observations}, say so: "
+                f"n_users={n_rows}."
+            )
+        return (
+            "Give both the same users, in the same order, or ids in both (the index of X, "
+            "and user or users)."
+        )
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Self:
@@ -473,16 +574,23 @@ class PerUser(Behavior):
 def _distinct(numbers: Users) -> tuple[Users, Users]:
     """Distinct numbers in increasing order, and where each of the numbers is among them."""
     n = int(numbers.max()) + 1
-    if n <= len(numbers) and np.bincount(numbers, minlength=n).all():  # the usual case, without sorting
+    if (
+        n <= len(numbers) and np.bincount(numbers, minlength=n).all()
+    ):  # the usual case, without sorting
         return np.arange(n), numbers
     return np.unique(numbers, return_inverse=True)
 
 
 def _places_of_ids(given: NDArray[Any], users: Sequence[Any] | None) -> tuple[Users, list[str]]:
-    """Positions of the users, and their ids: those that are there, in the order in which they appear, or all."""
+    """Positions of the users, and their ids: those that are there, in the order in which they
+    appear, or all."""
     values = given.tolist()
-    if (users is None and given.dtype.kind == "f") or any(is_missing(value) or value != value for value in values):
-        raise InputError("user must hold whole numbers from 0, or ids as text; got fractions or missing values.")
+    if (users is None and given.dtype.kind == "f") or any(
+        is_missing(value) or value != value for value in values
+    ):
+        raise InputError(
+            "user must hold whole numbers from 0, or ids as text; got fractions or missing values."
+        )
     ids = [id_text(value) for value in values]
     names = list(dict.fromkeys(ids)) if users is None else checked_ids(users, "users")
     check_distinct(names)
@@ -494,7 +602,8 @@ def _places_of_ids(given: NDArray[Any], users: Sequence[Any] | None) -> tuple[Us
 
 
 def with_field(record: _Record, name: str, value: Any) -> _Record:
-    """A frozen record with another value of one field; what was computed from the others is kept."""
+    """A frozen record with another value of one field; what was computed from the others is
+    kept."""
     other = copy.copy(record)
     object.__setattr__(other, name, value)
     return other
@@ -505,7 +614,8 @@ def check_rank(design: Array, names: list[str]) -> None:
     empty = ~np.any(design != 0, axis=0)
     if empty.any():
         raise InputError(
-            f"design must have a nonzero value in every column; all zero: {names_text(names, empty)}. Leave it out."
+            "design must have a nonzero value in every column; all zero: "
+            f"{names_text(names, empty)}. Leave it out."
         )
 
 

@@ -23,36 +23,40 @@ from dualview.units import GaussianPrior, Whitening
 
 
 class Rankings(PerUser):
-    """Rankings by what the items are: u orders them by utilities x_jᵀ f_u + ε_j, ε_j ~ N(0, 1) (Thurstone's model).
+    """Rankings by what the items are: u orders them by utilities x_jᵀ f_u + ε_j, ε_j ~ N(0, 1)
+    (Thurstone's model).
 
     Parameters
     ----------
     user : array (n,)
         Whose ranking it is, in a row for each item of a ranking: ids, or rows of X counted from 0.
     ranking : array (n,)
-        Which ranking the item is in: whole numbers or ids. A ranking belongs to one user; a user may have several.
+        Which ranking the item is in: whole numbers or ids. A ranking belongs to one user; a user
+        may have several.
     design : array or DataFrame (n, q)
-        Features of the item: a column for each part of the latent vector f_u. Only differences between the items of a ranking
-        matter.
+        Features of the item: a column for each part of the latent vector f_u. Only differences
+        between the items of a ranking matter.
     place : array (n,), optional
-        Places 1, 2, 3, … of the items of a ranking, without ties. NaN for an item that could have been ranked and was not: it
-        is below all that were. Leave ``place`` out for rankings to be predicted.
+        Places 1, 2, 3, … of the items of a ranking, without ties. NaN for an item that could have
+        been ranked and was not: it is below all that were. Leave ``place`` out for rankings to be
+        predicted.
     common, groups, offset, coefficient_prior : as in :class:`BinaryOutcomes`
-        Of each item in each ranking, on the scale of the utilities. ``groups={"item": items}`` gives each item an appeal of
-        its own.
+        Of each item in each ranking, on the scale of the utilities. ``groups={"item": items}``
+        gives each item an appeal of its own.
     users, n_users : as in :class:`UserRegression`
 
     Notes
     -----
-    A ranking counts as one observation: ``split``, ``folds`` and ``take`` keep its rows together, and scores are of whole
-    rankings. Latent vectors have the constants m = 0 and Σ = I for columns with a standard deviation of 1 inside rankings.
+    A ranking counts as one observation: ``split``, ``folds`` and ``take`` keep its rows together,
+    and scores are of whole rankings. Latent vectors have the constants m = 0 and Σ = I for columns
+    with a standard deviation of 1 inside rankings.
 
     Examples
     --------
     >>> rankings = Rankings(["ann"] * 3 + ["bob"] * 3, [1, 1, 1, 2, 2, 2], [[0.0], [1.0], [2.0]] * 2, [1, 2, 3, None, 1, None])
     >>> len(rankings), rankings.n_rankings, rankings.n_observations
     (2, 2, 6)
-    """
+    """  # noqa: E501
 
     observations = "ranked items"
 
@@ -86,20 +90,27 @@ class Rankings(PerUser):
         sizes = np.bincount(self.ranking, minlength=len(self.ranking_ids))
         if (sizes < 2).any():
             first = self.ranking_ids[int(np.argmax(sizes < 2))]
-            raise InputError(f"A ranking needs two items at least, a row each; ranking {first} has one. Leave it out.")
+            raise InputError(
+                f"A ranking needs two items at least, a row each; ranking {first} has one. Leave "
+                "it out."
+            )
         owner = np.empty(len(self.ranking_ids), dtype=np.int64)
         owner[self.ranking] = self.user
         strange = np.flatnonzero(owner[self.ranking] != self.user)
         if len(strange):
             name = self.ranking_ids[self.ranking[strange[0]]]
             raise InputError(
-                f"A ranking belongs to one user; ranking {name} has rows of several. Give the rankings of different users "
+                f"A ranking belongs to one user; ranking {name} has rows of several. Give the "
+                "rankings of different users "
                 "different ids."
             )
 
     def __repr__(self) -> str:
         outcome = "no outcome" if self.outcome is None else "outcome"
-        return f"Rankings({self.n_rankings} rankings of {self.n_observations} items, {len(self)} users, {outcome})"
+        return (
+            f"Rankings({self.n_rankings} rankings of {self.n_observations} items, "
+            f"{len(self)} users, {outcome})"
+        )
 
     @property
     def n_rankings(self) -> int:
@@ -117,7 +128,9 @@ class Rankings(PerUser):
     def observed(self) -> Array:
         """Places, inf for items that were not ranked; an error where there are none."""
         if self.outcome is None:
-            raise AbsentError("Places are needed here: pass Rankings(user, ranking, design, place).")
+            raise AbsentError(
+                "Places are needed here: pass Rankings(user, ranking, design, place)."
+            )
         return self.outcome
 
     def facts(self) -> dict[str, object]:
@@ -125,7 +138,9 @@ class Rankings(PerUser):
         found = super().facts() if self.outcome is None else self._without_outcome().facts()
         what = "none: to be predicted"
         if self.outcome is not None:
-            what = f"{int(np.isfinite(self.outcome).sum()):,} places in {self.n_rankings:,} rankings"
+            what = (
+                f"{int(np.isfinite(self.outcome).sum()):,} places in {self.n_rankings:,} rankings"
+            )
         return found | {"outcome": what}
 
     def _without_outcome(self) -> Self:
@@ -139,7 +154,8 @@ class Rankings(PerUser):
         cut = np.flatnonzero((left != 0) & (left != sizes))
         if len(cut):
             raise InputError(
-                f"Rankings are taken as a whole; of ranking {self.ranking_ids[cut[0]]} {left[cut[0]]} rows of {sizes[cut[0]]} "
+                f"Rankings are taken as a whole; of ranking {self.ranking_ids[cut[0]]} "
+                f"{left[cut[0]]} rows of {sizes[cut[0]]} "
                 "were asked for. split and folds keep rankings together."
             )
         kept = np.flatnonzero(left)
@@ -153,7 +169,9 @@ class Rankings(PerUser):
         chosen[0] |= not chosen.any()
         return np.flatnonzero(chosen[self.ranking])
 
-    def folds(self, n_splits: int = 5, *, seed: int = 0) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    def folds(
+        self, n_splits: int = 5, *, seed: int = 0
+    ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """The positions of the rows that :meth:`split` cuts into: whole rankings."""
         parts = fold_positions(self.n_rankings, n_splits, seed, "rankings")
         return [(self._rows_of(training), self._rows_of(held_out)) for training, held_out in parts]
@@ -171,7 +189,8 @@ class Rankings(PerUser):
         return np.lexsort((self.ranking, self.user))
 
     def _inside(self, columns: Array) -> Array:
-        """Columns (n, m) minus their means in each ranking: all of them that a ranking depends on."""
+        """Columns (n, m) minus their means in each ranking: all of them that a ranking depends
+        on."""
         sizes = np.bincount(self.ranking, minlength=self.n_rankings)
         sums = np.zeros((self.n_rankings, columns.shape[1]))
         np.add.at(sums, self.ranking, columns)
@@ -187,14 +206,21 @@ class Rankings(PerUser):
             constant = ~np.any(self._inside(columns) != 0.0, axis=0)
             if constant.any():
                 raise InputError(
-                    f"{what} must differ between the items of a ranking; the same for all items of each: "
-                    f"{names_text(names, constant)}. Only differences matter in a ranking: leave it out, or multiply it by a "
+                    f"{what} must differ between the items of a ranking; the same for all items "
+                    "of each: "
+                    f"{names_text(names, constant)}. Only differences matter in a ranking: leave "
+                    "it out, or multiply it by a "
                     "feature of the items."
                 )
 
     def _latent_prior(self) -> GaussianPrior:
         """N(0, I) for columns of standard deviation 1."""
-        scale = np.array([column.std(ddof=1) if varies(column) else 1.0 for column in self._inside(self.design).T])
+        scale = np.array(
+            [
+                column.std(ddof=1) if varies(column) else 1.0
+                for column in self._inside(self.design).T
+            ]
+        )
         return GaussianPrior(np.zeros(self.n_dims), np.diag(scale**-2.0))
 
     def _panel_in(self, order: NDArray[np.intp], factor: Array) -> tuple[Panel, Orders]:
@@ -205,7 +231,8 @@ class Rankings(PerUser):
         return panel, Orders.of(codes.astype(np.int64), self.observed[order])
 
     def ridge_estimate(self) -> Array:
-        """A quick estimate of each user's vector from normal scores of the places, (U,) or (U, q)."""
+        """A quick estimate of each user's vector from normal scores of the places, (U,) or (U,
+        q)."""
         units = Whitening.of(self._latent_prior())
         panel, orders = self._panel_in(self._order, units.factor)
         scored = panel._replace(outcome=orders.scores())
@@ -222,15 +249,23 @@ class Rankings(PerUser):
             prior = self._latent_prior() if self.effects.none else self.likely_prior()
         prior.check_size(self.n_dims, "behavior_prior")
         self.effects.check_columns()
-        units, order, coefficient_units = Whitening.of(prior), self._order, self.effects.units(COMMON_SD)
+        units, order, coefficient_units = (
+            Whitening.of(prior),
+            self._order,
+            self.effects.units(COMMON_SD),
+        )
         panel, orders = self._panel_in(order, units.factor)
         known = self._inside(self.design) @ prior.mean + self.effects.known(coefficient_units)
         likelihood = RankingPanel(panel, orders, known[order])
-        return units, self.effects.around(likelihood, coefficient_units, order, Scales(1.0, GROUP_SD))
+        return units, self.effects.around(
+            likelihood, coefficient_units, order, Scales(1.0, GROUP_SD)
+        )
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """The ranking of each row besides."""
-        return super().constant_data() | {"ranking_of": (("observation",), np.asarray(self.ranking_ids)[self.ranking])}
+        return super().constant_data() | {
+            "ranking_of": (("observation",), np.asarray(self.ranking_ids)[self.ranking])
+        }
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Self:
@@ -242,7 +277,8 @@ class Rankings(PerUser):
         return super().fingerprint() | {"ranking": digest(self.ranking)}
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The utilities of new items given S draws; effects of levels that the fit has not seen are drawn."""
+        """The utilities of new items given S draws; effects of levels that the fit has not seen are
+        drawn."""
         new = self.like(new, n_new)
         own = self._known_locations(new, latent, params)
         known = own
@@ -252,7 +288,9 @@ class Rankings(PerUser):
             def known(cases: slice) -> Array:
                 return np.asarray(own(cases) + unseen[:, cases])
 
-        return Forecast(new.n_observations, known, RankingOutcome(new._ranked), self._loads(new, n_new))
+        return Forecast(
+            new.n_observations, known, RankingOutcome(new._ranked), self._loads(new, n_new)
+        )
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> SampledEvidence:  # noqa: ARG002
         """What rankings of new users say of each one's vector."""
@@ -274,9 +312,15 @@ def _rankings(given: Any, n: int) -> tuple[NDArray[np.int64], list[str]]:
     """The ranking of each row as a number from 0 in the order of appearance, and their ids."""
     values = as_array(given, "ranking")
     if values.shape != (n,):
-        raise InputError(f"ranking must have a value per row of design, ({n},); got shape {values.shape}.")
-    if values.dtype.kind == "f" or any(value is None or value != value for value in values.tolist()):
-        raise InputError("ranking must hold whole numbers, or ids as text; got fractions or missing values.")
+        raise InputError(
+            f"ranking must have a value per row of design, ({n},); got shape {values.shape}."
+        )
+    if values.dtype.kind == "f" or any(
+        value is None or value != value for value in values.tolist()
+    ):
+        raise InputError(
+            "ranking must hold whole numbers, or ids as text; got fractions or missing values."
+        )
     names = [str(value) for value in values.tolist()]
     place = {name: r for r, name in enumerate(dict.fromkeys(names))}
     return np.array([place[name] for name in names], dtype=np.int64), list(place)

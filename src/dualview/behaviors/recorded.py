@@ -1,7 +1,9 @@
-"""What is recorded of outcomes that are not known exactly: bounds of censored ones, rounded numbers, counts.
+"""What is recorded of outcomes that are not known exactly: bounds of censored ones, rounded
+numbers, counts.
 
-n outcomes. They are recorded as numbers (n,), censored ones as lower and upper ends (n, 2); on the scale of the regression each
-is an interval that holds the outcome. The kinds are those of columns of a table, (M14).
+n outcomes. They are recorded as numbers (n,), censored ones as lower and upper ends (n, 2); on the
+scale of the regression each is an interval that holds the outcome. The kinds are those of columns
+of a table, (M14).
 """
 
 from collections.abc import Mapping
@@ -52,7 +54,8 @@ class Recorded:
         return self.column.intervals(recorded)
 
     def values(self, x: Array) -> Array:
-        """What is recorded of numbers (…) on the scale of the regression; of censored outcomes the numbers themselves."""
+        """What is recorded of numbers (…) on the scale of the regression; of censored outcomes the
+        numbers themselves."""
         return self.column.values(x)
 
     def scaled(self, values: Array) -> Array:
@@ -60,9 +63,11 @@ class Recorded:
         return self.column.scaled(values)
 
     def observed_again(self, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-        """Ends of other outcomes x (n,), on the scale of the regression, where those that were recorded had these ends.
+        """Ends of other outcomes x (n,), on the scale of the regression, where those that were
+        recorded had these ends.
 
-        A censored outcome is seen as censored again where it lies between the same ends, else exactly.
+        A censored outcome is seen as censored again where it lies between the same ends, else
+        exactly.
         """
         if self.column.kind != "censored":
             return self.intervals(self.values(x))
@@ -70,10 +75,14 @@ class Recorded:
         return np.where(hidden, low, x), np.where(hidden, high, x)
 
     def checked(self, y: Any, n: int) -> Array:
-        """What was recorded of n outcomes, (n,) or ends (n, 2); an error where this kind of outcome cannot be that."""
+        """What was recorded of n outcomes, (n,) or ends (n, 2); an error where this kind of outcome
+        cannot be that."""
         is_pair = isinstance(y, Censored) or np.ndim(y) == 2
         if is_pair and self.column.kind != "censored":
-            raise InputError(f"The outcomes of the fit were {self.column.kind} numbers: give numbers, not bounds.")
+            raise InputError(
+                f"The outcomes of the fit were {self.column.kind} numbers: give numbers, not "
+                "bounds."
+            )
         found = _ends(y) if is_pair else numbers(y, "y", n_dims=1)
         if len(found) != n:
             raise InputError(f"y must have one value per case, {n}; got {len(found)}.")
@@ -101,19 +110,30 @@ class Recorded:
         """Number and kind in words."""
         n, kind = len(recorded), self.column.kind
         if kind != "censored":
-            return f"{n:,} from {recorded.min():.4g} to {recorded.max():.4g}, {'counts' if kind == 'count' else kind}"
+            return (
+                f"{n:,} from {recorded.min():.4g} to {recorded.max():.4g}, "
+                f"{'counts' if kind == 'count' else kind}"
+            )
         low, high = self.intervals(recorded)
         return f"{n:,}, of which {int((low < high).sum()):,} are known to an interval"
 
 
 def recorded_outcome(outcome: Any, kind: Any, n: int) -> tuple[Array | None, Recorded | None]:
-    """What was recorded of n outcomes, (n,) or (n, 2), and how; None for the second where they are exact numbers."""
+    """What was recorded of n outcomes, (n,) or (n, 2), and how; None for the second where they are
+    exact numbers."""
     if isinstance(outcome, Censored):
         if kind != "continuous":
-            raise InputError(f"Censored outcomes are continuous numbers; got outcome_kind={kind!r}. Leave it out.")
+            raise InputError(
+                f"Censored outcomes are continuous numbers; got outcome_kind={kind!r}. Leave "
+                "it out."
+            )
         ends = _ends(outcome)
         _check_length(len(ends), n)
-        return (ends, Recorded(Column("outcome", "censored"))) if (ends[:, 0] < ends[:, 1]).any() else (ends[:, 0], None)
+        return (
+            (ends, Recorded(Column("outcome", "censored")))
+            if (ends[:, 0] < ends[:, 1]).any()
+            else (ends[:, 0], None)
+        )
     name, options = _kind(kind)
     if outcome is None:
         return None, None
@@ -121,7 +141,9 @@ def recorded_outcome(outcome: Any, kind: Any, n: int) -> tuple[Array | None, Rec
     _check_length(len(values), n)
     if name == "continuous" or not len(values):
         return values, None
-    return values, Recorded(_rounded(values, options) if name == "rounded" else _count(values, options))
+    return values, Recorded(
+        _rounded(values, options) if name == "rounded" else _count(values, options)
+    )
 
 
 def _check_length(n_given: int, n: int) -> None:
@@ -135,8 +157,10 @@ def _kind(kind: Any) -> tuple[str, Mapping[str, Any]]:
     name = record.get("kind") if isinstance(record, Mapping) else None
     if name not in _KINDS:
         raise InputError(
-            'outcome_kind must be "continuous", "rounded", "count", or a dictionary such as {"kind": "rounded", "step": 0.5} '
-            f'or {{"kind": "count", "scale": "log1p"}}; got {kind!r}. Censored outcomes are given as Censored(low, high).'
+            'outcome_kind must be "continuous", "rounded", "count", or a dictionary such as '
+            '{"kind": "rounded", "step": 0.5} '
+            f'or {{"kind": "count", "scale": "log1p"}}; got {kind!r}. Censored outcomes are '
+            "given as Censored(low, high)."
         )
     assert isinstance(record, Mapping)
     assert isinstance(name, str)
@@ -148,13 +172,16 @@ def _kind(kind: Any) -> tuple[str, Mapping[str, Any]]:
 
 def _rounded(values: Array, options: Mapping[str, Any]) -> Column:
     step = options.get("step")
-    if step is None:  # one value has none: it is no outcome of a fit, but may be one of somebody new to it
+    if (
+        step is None
+    ):  # one value has none: it is no outcome of a fit, but may be one of somebody new to it
         step = common_step(values) if values.min() < values.max() else 0.0
     else:
         step = positive_number(step, "The step of outcome_kind")
     if step is None:
         raise InputError(
-            "outcome is not rounded: its numbers do not differ by multiples of a common step. Give the step, "
+            "outcome is not rounded: its numbers do not differ by multiples of a common step. "
+            "Give the step, "
             'outcome_kind={"kind": "rounded", "step": 0.5}, or leave outcome_kind at "continuous".'
         )
     return Column("outcome", "rounded", step=step, lowest=float(values.min()))
@@ -165,15 +192,21 @@ def _count(values: Array, options: Mapping[str, Any]) -> Column:
     scale = options.get("scale")
     if scale is not None and scale not in SCALES:
         raise InputError(f"The scale of outcome_kind must be {' or '.join(SCALES)}; got {scale!r}.")
-    return Column("outcome", "count", scale=scale or count_scale(values), lowest=lowest_count(values))
+    return Column(
+        "outcome", "count", scale=scale or count_scale(values), lowest=lowest_count(values)
+    )
 
 
 def _ends(given: Any) -> Array:
-    """Lower and upper ends (n, 2), infinite where open; an error where they contradict each other or say nothing."""
-    pair = (given.low, given.high) if isinstance(given, Censored) else np.asarray(given, dtype=float).T
+    """Lower and upper ends (n, 2), infinite where open; an error where they contradict each other
+    or say nothing."""
+    pair = (
+        (given.low, given.high) if isinstance(given, Censored) else np.asarray(given, dtype=float).T
+    )
     if isinstance(given, Censored) and given.is_named:
         raise InputError(
-            "Outcomes that are censored need numbers as ends, Censored(low, high) with arrays; got names of columns. Pass "
+            "Outcomes that are censored need numbers as ends, Censored(low, high) with arrays; "
+            "got names of columns. Pass "
             "table[low] and table[high]."
         )
     n = max(np.size(end) for end in pair if end is not None)
@@ -183,12 +216,17 @@ def _ends(given: Any) -> Array:
     if wrong.any():
         first = int(np.argmax(wrong))
         raise InputError(
-            "The lower end of a censored outcome must not be above the upper one, and values are finite; got "
-            f"{low[first]:g} to {high[first]:g}, in {rows_text(wrong)}. Correct these rows or leave them out."
+            "The lower end of a censored outcome must not be above the upper one, and values are "
+            "finite; got "
+            f"{low[first]:g} to {high[first]:g}, in {rows_text(wrong)}. Correct these rows or "
+            "leave them out."
         )
     unknown = np.isneginf(low) & np.isposinf(high)
     if unknown.any():
-        raise InputError(f"A censored outcome needs one end at least; none in {rows_text(unknown)}. Leave these rows out.")
+        raise InputError(
+            f"A censored outcome needs one end at least; none in {rows_text(unknown)}. Leave "
+            "these rows out."
+        )
     return np.column_stack([low, high])
 
 
@@ -198,17 +236,23 @@ def _end(given: Any, n: int, name: str, nothing: float) -> Array:
     try:
         values = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
-        raise InputError(f"The ends of censored outcomes must be numbers; {name} has something else.") from None
+        raise InputError(
+            f"The ends of censored outcomes must be numbers; {name} has something else."
+        ) from None
     if values.ndim == 0:
         values = np.full(n, values)
     if values.shape != (n,):
-        raise InputError(f"The ends of censored outcomes must have one value each per row, {n}; {name} has {values.shape}.")
+        raise InputError(
+            f"The ends of censored outcomes must have one value each per row, {n}; {name} has "
+            f"{values.shape}."
+        )
     check_range(np.abs(values[np.isfinite(values)]).max(initial=0.0), name)
     return np.where(np.isnan(values), nothing, values)
 
 
 def inside(low: Array, high: Array) -> Array:
-    """A number for each interval (n,): its mean under the one normal distribution that makes all of them most likely."""
+    """A number for each interval (n,): its mean under the one normal distribution that makes all of
+    them most likely."""
     exact = low == high
     if exact.all():
         return low

@@ -16,9 +16,11 @@ Params = dict[str, Any]
 
 
 class ClusterNoise(NamedTuple):
-    """Noise of each cluster's own: precision (S, U) of every known user's observations, that of its cluster.
+    """Noise of each cluster's own: precision (S, U) of every known user's observations, that of its
+    cluster.
 
-    variance and dof: σ_0² and ν of the prior G(ν, 1/(ν σ_0²)), from which a cluster without users draws its noise.
+    variance and dof: σ_0² and ν of the prior G(ν, 1/(ν σ_0²)), from which a cluster without users
+    draws its noise.
     """
 
     precision: Array
@@ -27,7 +29,8 @@ class ClusterNoise(NamedTuple):
 
 
 class UserNoise(NamedTuple):
-    """Noise of each user's own: typical precisions (S,) and degrees of freedom (S,), from which a new user's is drawn."""
+    """Noise of each user's own: typical precisions (S,) and degrees of freedom (S,), from which a
+    new user's is drawn."""
 
     typical: Array
     dof: Array
@@ -35,13 +38,16 @@ class UserNoise(NamedTuple):
 
 @dataclass(frozen=True)
 class Forecast:
-    """New observations given S draws: location_i = known(cases) + loads · (latent vectors of users new to the fit).
+    """New observations given S draws: location_i = known(cases) + loads · (latent vectors of users
+    new to the fit).
 
-    n: their number. known(cases): (S, cases) for a slice of them. outcome: their distribution given the locations. loads:
-    sparse (n, J q), what the J new users' vectors, laid end to end, count for in each observation. noise: where it is each
-    cluster's or user's own; then observations are of one user each, and those of new users have a normal outcome with standard
-    deviations of 0, to which the noise of their clusters, or their own, is added. unsure(cases): variances (S, cases) of what
-    else is unknown of the locations, such as effects of levels that the fit has not seen; None where nothing is.
+    n: their number. known(cases): (S, cases) for a slice of them. outcome: their distribution given
+    the locations. loads: sparse (n, J q), what the J new users' vectors, laid end to end, count for
+    in each observation. noise: where it is each cluster's or user's own; then observations are of
+    one user each, and those of new users have a normal outcome with standard deviations of 0, to
+    which the noise of their clusters, or their own, is added. unsure(cases): variances (S, cases)
+    of what else is unknown of the locations, such as effects of levels that the fit has not seen;
+    None where nothing is.
     """
 
     n: int
@@ -54,22 +60,26 @@ class Forecast:
     def __post_init__(self) -> None:
         if not isinstance(self.outcome, Outcome):
             raise InputTypeError(
-                "The outcome of a Forecast must be a dualview.outcomes.Outcome, such as NormalOutcome(sds) or BinaryOutcome(); "
+                "The outcome of a Forecast must be a dualview.outcomes.Outcome, such as "
+                "NormalOutcome(sds) or BinaryOutcome(); "
                 f"got {type(self.outcome).__name__}."
             )
 
     def variances(self, cases: slice) -> Array:
-        """Of locations and noise of some observations without new users' part, (S, cases), (S, 1) or (1, 1)."""
+        """Of locations and noise of some observations without new users' part, (S, cases), (S, 1)
+        or (1, 1)."""
         noise = self.outcome.spread(cases) ** 2
         return noise if self.unsure is None else np.asarray(noise + self.unsure(cases))
 
 
 class Evidence(NamedTuple):
-    """ln p(observations of new user j | f_j, draw i) = constant + linear · f − fᵀ precision f / 2, in the user's units.
+    """ln p(observations of new user j | f_j, draw i) = constant + linear · f − fᵀ precision f / 2,
+    in the user's units.
 
-    constant (S, J), linear (S, J, q), precision (S, J, q, q); S may be 1 where draws do not differ. Where the noise is each
-    cluster's or user's own, these are s times what they say under a noise of precision s, plus counts (J,) times ln(s/2π)/2 and
-    height (J,), half the sum of the log weights of the observations where they have some.
+    constant (S, J), linear (S, J, q), precision (S, J, q, q); S may be 1 where draws do not differ.
+    Where the noise is each cluster's or user's own, these are s times what they say under a noise
+    of precision s, plus counts (J,) times ln(s/2π)/2 and height (J,), half the sum of the log
+    weights of the observations where they have some.
     """
 
     constant: Array
@@ -79,14 +89,21 @@ class Evidence(NamedTuple):
     noise: ClusterNoise | UserNoise | None = None
     height: Array | None = None
 
-    def under(self, noise: Array, users: slice, draws: NDArray[np.intp] | None = None) -> "Evidence":
-        """For some users, under noises of precision (R,), a row for each: of its draw (R,), or of each draw in turn."""
+    def under(
+        self, noise: Array, users: slice, draws: NDArray[np.intp] | None = None
+    ) -> "Evidence":
+        """For some users, under noises of precision (R,), a row for each: of its draw (R,), or of
+        each draw in turn."""
         assert self.counts is not None
         scale = noise[:, None]
         rows = slice(None) if draws is None else draws
         constant, linear, precision = (part[:, users] for part in self[:3])
         if len(constant) > 1:
-            constant, linear, precision = constant[rows], linear[rows], precision if len(precision) == 1 else precision[rows]
+            constant, linear, precision = (
+                constant[rows],
+                linear[rows],
+                precision if len(precision) == 1 else precision[rows],
+            )
         constant = scale * constant + 0.5 * self.counts[users] * np.log(scale / (2 * np.pi))
         if self.height is not None:
             constant = constant + self.height[users]
@@ -98,21 +115,26 @@ class Evidence(NamedTuple):
         def rows(values: Array) -> Array:
             return (values if len(values) == 1 else values[draws])[:, users]
 
-        return self._replace(constant=rows(self.constant), linear=rows(self.linear), precision=rows(self.precision))
+        return self._replace(
+            constant=rows(self.constant), linear=rows(self.linear), precision=rows(self.precision)
+        )
 
 
 class SampledEvidence(NamedTuple):
-    """The same where it is no quadratic: log_likelihood(j, draws (R,), latent (R, q)), in the user's units, (R,)."""
+    """The same where it is no quadratic: log_likelihood(j, draws (R,), latent (R, q)), in the
+    user's units, (R,)."""
 
     log_likelihood: Callable[[int, NDArray[np.intp], Array], Array]
 
 
 class LatentPrior(NamedTuple):
-    """The prior of all latent vectors in one draw, in the user's units: user u in cluster k = z_u has μ_k + g_u + shift_u.
+    """The prior of all latent vectors in one draw, in the user's units: user u in cluster k = z_u
+    has μ_k + g_u + shift_u.
 
-    z (U,), shift (U, q). μ_k ~ N(base_mean, base_precision⁻¹) and, where users of a cluster do not share a vector, g_u ~ N(0,
-    precisions_k⁻¹), all independent: base_mean (q,), base_precision (q, q), precisions (K, q, q), None where they share it.
-    means (K, q): the values of the μ_k in the draw.
+    z (U,), shift (U, q). μ_k ~ N(base_mean, base_precision⁻¹) and, where users of a cluster do not
+    share a vector, g_u ~ N(0, precisions_k⁻¹), all independent: base_mean (q,), base_precision (q,
+    q), precisions (K, q, q), None where they share it. means (K, q): the values of the μ_k in the
+    draw.
     """
 
     z: NDArray[np.int64]
@@ -124,16 +146,20 @@ class LatentPrior(NamedTuple):
 
 
 class LeftOut(ABC):
-    """n observations, each given all others and one draw of clusters and parameters: latent vectors are integrated out.
+    """n observations, each given all others and one draw of clusters and parameters: latent vectors
+    are integrated out.
 
-    The conditional distribution of an observation is an outcome's about its location: :meth:`laws` gives it.
+    The conditional distribution of an observation is an outcome's about its location: :meth:`laws`
+    gives it.
     """
 
     @abstractmethod
     def laws(self, prior: LatentPrior, params: Params, latent: Array) -> "LeftOutLaws":
-        """The distributions under one draw's prior of latent vectors, parameters in the user's units and vectors (U, q).
+        """The distributions under one draw's prior of latent vectors, parameters in the user's
+        units and vectors (U, q).
 
-        A behavior too large to integrate all vectors out integrates those that an observation depends on, given the others.
+        A behavior too large to integrate all vectors out integrates those that an observation
+        depends on, given the others.
         """
 
     def joint(
@@ -142,9 +168,11 @@ class LeftOut(ABC):
         params: Params,  # noqa: ARG002
         rows: NDArray[np.intp],  # noqa: ARG002
     ) -> tuple[Array, Array] | None:
-        """Precision matrix K (m, m) of some observations given all others under one draw, and K (y − E y) (m,).
+        """Precision matrix K (m, m) of some observations given all others under one draw, and K (y
+        − E y) (m,).
 
-        For outcomes that are jointly normal with vectors integrated out; None by default. Errors of scores need it.
+        For outcomes that are jointly normal with vectors integrated out; None by default. Errors of
+        scores need it.
         """
         return None
 
@@ -154,9 +182,11 @@ class LeftOut(ABC):
         prior: LatentPrior,  # noqa: ARG002
         params: Params,  # noqa: ARG002
     ) -> "tuple[LeftOut, Array, Array] | None":
-        """The same with new outcomes under one draw, these (n,), and the vectors (U, q) they came of; None by default.
+        """The same with new outcomes under one draw, these (n,), and the vectors (U, q) they came
+        of; None by default.
 
-        Checks compare the standardised outcomes with those of replicates; without them, with independent normal numbers.
+        Checks compare the standardised outcomes with those of replicates; without them, with
+        independent normal numbers.
         """
         return None
 
@@ -170,16 +200,19 @@ class LeftOutLaws(ABC):
 
     @abstractmethod
     def standardised(self, rng: np.random.Generator, values: Array) -> Array:
-        """Values as standard normal numbers, (n,): the normal quantiles of their distribution functions.
+        """Values as standard normal numbers, (n,): the normal quantiles of their distribution
+        functions.
 
         Where values have gaps, as 0 and 1 do, a uniform number in the gap is drawn.
         """
 
 
 class Prior(NamedTuple):
-    """The normal prior of every latent vector: that of its cluster. z (U,), means (K, q), precision factors (K, q, q).
+    """The normal prior of every latent vector: that of its cluster. z (U,), means (K, q), precision
+    factors (K, q, q).
 
-    pooled: the users of a cluster share one vector, and this is its prior. shift (U, q): what is added to each user's vector.
+    pooled: the users of a cluster share one vector, and this is its prior. shift (U, q): what is
+    added to each user's vector.
     """
 
     z: NDArray[np.int64]
@@ -190,7 +223,8 @@ class Prior(NamedTuple):
 
 
 class Recentered(NamedTuple):
-    """A step (q,) of the base mean, of all clusters' means and of all latent vectors, and the parameters after it."""
+    """A step (q,) of the base mean, of all clusters' means and of all latent vectors, and the
+    parameters after it."""
 
     step: Array
     params: Params

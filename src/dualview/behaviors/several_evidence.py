@@ -1,4 +1,5 @@
-"""What observations of several behaviors say of a new user's latent vector, in which every behavior has a block."""
+"""What observations of several behaviors say of a new user's latent vector, in which every behavior
+has a block."""
 
 from collections.abc import Sequence
 
@@ -11,10 +12,16 @@ from dualview.behaviors.records import Array, Evidence, SampledEvidence
 
 def nothing_known(n_users: int, n_dims: int) -> Evidence:
     """Of users without observations."""
-    return Evidence(np.zeros((1, n_users)), np.zeros((1, n_users, n_dims)), np.zeros((1, n_users, n_dims, n_dims)))
+    return Evidence(
+        np.zeros((1, n_users)),
+        np.zeros((1, n_users, n_dims)),
+        np.zeros((1, n_users, n_dims, n_dims)),
+    )
 
 
-def joint_evidence(parts: Sequence[Evidence | SampledEvidence], blocks: Sequence[Block]) -> Evidence | SampledEvidence:
+def joint_evidence(
+    parts: Sequence[Evidence | SampledEvidence], blocks: Sequence[Block]
+) -> Evidence | SampledEvidence:
     """Log likelihoods add up. They are a quadratic where all of them are."""
     quadratic = [part for part in parts if isinstance(part, Evidence)]
     if len(quadratic) == len(parts):
@@ -24,7 +31,11 @@ def joint_evidence(parts: Sequence[Evidence | SampledEvidence], blocks: Sequence
         total = np.zeros(len(latent))
         for part, block in zip(parts, blocks, strict=True):
             own = block.of(latent)
-            total += _value(part, j, draws, own) if isinstance(part, Evidence) else part.log_likelihood(j, draws, own)
+            total += (
+                _value(part, j, draws, own)
+                if isinstance(part, Evidence)
+                else part.log_likelihood(j, draws, own)
+            )
         return total
 
     return SampledEvidence(log_likelihood)

@@ -28,7 +28,12 @@ from dualview.behaviors.threads_given import (
     column_numbers,
 )
 from dualview.behaviors.threads_left_out import MOST_WHOLE, ThreadsLeftOut
-from dualview.behaviors.threads_new import joined_threads, matched_threads, placed_columns, with_participation
+from dualview.behaviors.threads_new import (
+    joined_threads,
+    matched_threads,
+    placed_columns,
+    with_participation,
+)
 from dualview.behaviors.threads_working import (
     noise_constant,
     regression_of,
@@ -37,7 +42,13 @@ from dualview.behaviors.threads_working import (
     ridge_prior,
     warn_of_confounding,
 )
-from dualview.checks import chosen_rows, column_names, index_names, participation_matrix, positive_number
+from dualview.checks import (
+    chosen_rows,
+    column_names,
+    index_names,
+    participation_matrix,
+    positive_number,
+)
 from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
 from dualview.units import GaussianPrior, Whitening
@@ -52,7 +63,8 @@ _MOST_DENSE = 2_000_000  # cells of a participation matrix that is handed out wh
 
 
 class SharedOutcome(Behavior):
-    """Each observation is the sum of the latent coefficients of those who took part, plus noise: y_t ~ N(P_t f, 1/s_y).
+    """Each observation is the sum of the latent coefficients of those who took part, plus noise:
+    y_t ~ N(P_t f, 1/s_y).
 
     Parameters
     ----------
@@ -65,22 +77,26 @@ class SharedOutcome(Behavior):
     intercept : bool
         Add a constant to the covariates.
     groups : dict or DataFrame, optional
-        Groups of threads, as ``{"section": sections}``, each (T,): every level has an effect of its own, b ~ N(0, τ²), with τ
-        of each group learnt. ``posterior_["group_effects"]``, ``posterior_["group_sd"]``. Predictions for a level that the fit
-        has not seen take its effect from N(0, τ²).
+        Groups of threads, as ``{"section": sections}``, each (T,): every level has an effect of its
+        own, b ~ N(0, τ²), with τ of each group learnt. ``posterior_["group_effects"]``,
+        ``posterior_["group_sd"]``. Predictions for a level that the fit has not seen take its
+        effect from N(0, τ²).
     noise_variance : float or "paper", optional
-        σ_0² of the prior s_y ~ G(1, 1/σ_0²): a guess worth one observation, not a known noise. By default the noise that the
-        restricted likelihood of one cluster estimates (docs/model.md). "paper": the outcome's sample variance, which inflates
-        the noise where users explain most of it and threads are few.
+        σ_0² of the prior s_y ~ G(1, 1/σ_0²): a guess worth one observation, not a known noise. By
+        default the noise that the restricted likelihood of one cluster estimates (docs/model.md).
+        "paper": the outcome's sample variance, which inflates the noise where users explain most of
+        it and threads are few.
     coefficient_prior : GaussianPrior, optional
-        Over (intercept, slopes); by default N(mean of y, variance of y) and N(0, variance of y / variance of the column).
+        Over (intercept, slopes); by default N(mean of y, variance of y) and N(0, variance of y /
+        variance of the column).
     users : sequence, optional
-        Ids of the users, one per column of participation; by default its column names, where it is a DataFrame whose columns
-        are called by text or by whole numbers other than 0, 1, 2, … They are matched with the index of X.
+        Ids of the users, one per column of participation; by default its column names, where it is
+        a DataFrame whose columns are called by text or by whole numbers other than 0, 1, 2, … They
+        are matched with the index of X.
     ridge : float
-        λ of the ridge estimate that gives the behavior view's constants, (M11), for weights in units of a thread's mean total
-        weight: where rows sum to one, as in the paper, it is λ itself, and the unit in which participation is given does not
-        matter.
+        λ of the ridge estimate that gives the behavior view's constants, (M11), for weights in
+        units of a thread's mean total weight: where rows sum to one, as in the paper, it is λ
+        itself, and the unit in which participation is given does not matter.
 
     Examples
     --------
@@ -111,10 +127,14 @@ class SharedOutcome(Behavior):
             names = self._user_numbers.ids
         self.users = checked_users(names, self.participation.shape[1])
         self.observation_ids = index_names(participation)
-        self.outcome = None if outcome is None else checked_outcome(outcome, self.participation.shape)
+        self.outcome = (
+            None if outcome is None else checked_outcome(outcome, self.participation.shape)
+        )
         self.covariate_names = column_names(covariates)
         self.covariates = (
-            None if covariates is None else checked_covariates(covariates, self.covariate_names, self.n_observations)
+            None
+            if covariates is None
+            else checked_covariates(covariates, self.covariate_names, self.n_observations)
         )
         if not isinstance(intercept, bool | np.bool_):
             raise InputError(f"intercept must be True or False; got {intercept!r}.")
@@ -128,27 +148,40 @@ class SharedOutcome(Behavior):
 
     @property
     def has_ids(self) -> bool:
-        """Whether columns are called by ids: text, or numbers other than those that pandas counts columns by."""
-        return self.users is not None or (self._user_numbers is not None and self._user_numbers.labelled)
+        """Whether columns are called by ids: text, or numbers other than those that pandas counts
+        columns by."""
+        return self.users is not None or (
+            self._user_numbers is not None and self._user_numbers.labelled
+        )
 
     def matched(self, rows: Rows | None) -> "SharedOutcome":
-        """The same threads of the rows of X: columns by their ids, or by position where one side has none."""
+        """The same threads of the rows of X: columns by their ids, or by position where one side
+        has none."""
         if rows is None:
-            return self if self._user_numbers is None else with_participation(self, self.participation, self.users)
+            return (
+                self
+                if self._user_numbers is None
+                else with_participation(self, self.participation, self.users)
+            )
         if rows.ids is None:
             return self._on_rows(rows)
         if self.has_ids:
             return self.aligned(rows.ids)
         self._refuse_counted(rows.ids)
-        return with_participation(self, self.participation, rows.ids if len(self) == rows.n else None)
+        return with_participation(
+            self, self.participation, rows.ids if len(self) == rows.n else None
+        )
 
     def _refuse_counted(self, ids: Sequence[str]) -> None:
-        """Raise where columns that pandas has counted may as well be called by these ids, and the two differ."""
+        """Raise where columns that pandas has counted may as well be called by these ids, and the
+        two differ."""
         numbers = counted(len(self))
         if self._user_numbers is not None and list(ids) != numbers and set(ids) == set(numbers):
             raise InputError(
-                "The columns of participation are called 0, 1, 2, …, and the index of X holds the same numbers in another "
-                "order. If they are ids, say users=participation.columns. If columns are in the order of the rows of X, pass "
+                "The columns of participation are called 0, 1, 2, …, and the index of X holds "
+                "the same numbers in another "
+                "order. If they are ids, say users=participation.columns. If columns are in the "
+                "order of the rows of X, pass "
                 "participation.to_numpy()."
             )
 
@@ -158,8 +191,10 @@ class SharedOutcome(Behavior):
             return with_participation(self, self.participation, self.users)
         if not rows.is_table or set(self._user_numbers.ids) != set(counted(rows.n)):
             raise InputError(
-                f"The columns of participation are called by numbers, {listed(self._user_numbers.ids[:3])}, …, and X has no "
-                "ids. If columns are in the order of the rows of X, pass participation.to_numpy(). If they are ids, give X "
+                "The columns of participation are called by numbers, "
+                f"{listed(self._user_numbers.ids[:3])}, …, and X has no "
+                "ids. If columns are in the order of the rows of X, pass "
+                "participation.to_numpy(). If they are ids, give X "
                 "ids: a DataFrame with ids as its index."
             )
         return self.aligned(counted(rows.n)).without_ids()
@@ -169,7 +204,8 @@ class SharedOutcome(Behavior):
         return with_participation(self, self.participation, None)
 
     def called_as(self, known: Sequence[str] | None) -> "SharedOutcome":
-        """The same new threads, with numbers as names of columns read as the users of a fit are called."""
+        """The same new threads, with numbers as names of columns read as the users of a fit are
+        called."""
         numbers = self._user_numbers
         if numbers is None:
             return self
@@ -180,16 +216,21 @@ class SharedOutcome(Behavior):
         if known is not None:
             return with_participation(self, self.participation, numbers.ids)
         width = int(numbers.values.max()) + 1
-        return with_participation(self, placed_columns(self.participation, numbers.ids, counted(width)), None)
+        return with_participation(
+            self, placed_columns(self.participation, numbers.ids, counted(width)), None
+        )
 
     def among(self, users: Sequence[str]) -> "SharedOutcome":
-        """The same threads with a column for each of these users; who is missing here took part in none."""
+        """The same threads with a column for each of these users; who is missing here took part in
+        none."""
         own = self.ids
         if own is None or self.users == list(users):
             return self
         unknown = sorted(set(own) - set(users))
         if unknown:
-            raise InputError(f"these users are not among the rows of X, by their ids: {listed(unknown)}.")
+            raise InputError(
+                f"these users are not among the rows of X, by their ids: {listed(unknown)}."
+            )
         return with_participation(self, placed_columns(self.participation, own, users), list(users))
 
     def aligned(self, users: Sequence[str]) -> "SharedOutcome":
@@ -203,14 +244,19 @@ class SharedOutcome(Behavior):
         if missing or extra:
             parts = [f"only in X: {', '.join(missing[:5])}"] if missing else []
             parts += [f"only in the behavior: {', '.join(extra[:5])}"] if extra else []
-            raise InputError(f"X and behavior must be of the same users, by their ids; {'; '.join(parts)}.")
-        return with_participation(self, self.participation[:, [place[user] for user in users]], list(users))
+            raise InputError(
+                f"X and behavior must be of the same users, by their ids; {'; '.join(parts)}."
+            )
+        return with_participation(
+            self, self.participation[:, [place[user] for user in users]], list(users)
+        )
 
     def advice(self, n_rows: int) -> str:
         """What to do when X has another number of rows than there are users."""
         if self.n_observations == n_rows:
             return (
-                f"It has {n_rows} threads: if participation is (n_users, n_threads), it is transposed and participation.T is "
+                f"It has {n_rows} threads: if participation is (n_users, n_threads), it is "
+                "transposed and participation.T is "
                 "right; else give X a row per user, not per thread."
             )
         return "Give both the same users, in the same order."
@@ -223,7 +269,12 @@ class SharedOutcome(Behavior):
         """Number of users and of threads, and names of the coefficients."""
         covariates = self.coefficient_names[int(self.intercept) :]
         size = {"n_users": len(self), "n_observations": self.n_observations}
-        told = {"kind": "SharedOutcome", **size, "intercept": self.intercept, "covariates": covariates}
+        told = {
+            "kind": "SharedOutcome",
+            **size,
+            "intercept": self.intercept,
+            "covariates": covariates,
+        }
         if self.outcome is not None or isinstance(self.noise_variance, float):
             told["noise_variance"] = self.noise_constant
         return told | self.effects.described()
@@ -235,7 +286,12 @@ class SharedOutcome(Behavior):
         covariates = Named(np.zeros((1, len(names))), names) if names else None
         nobody = sparse.csr_array((1, description["n_users"]))
         options = {"intercept": description["intercept"], "users": description["users"]}
-        behavior = cls(nobody, covariates=covariates, noise_variance=description.get("noise_variance"), **options)
+        behavior = cls(
+            nobody,
+            covariates=covariates,
+            noise_variance=description.get("noise_variance"),
+            **options,
+        )
         behavior.effects = Effects.from_description(description)
         return behavior
 
@@ -244,7 +300,8 @@ class SharedOutcome(Behavior):
 
     def __getitem__(self, key: object) -> Any:
         raise InputError(
-            "A behavior cannot be cut by users, because observations are shared between them: to cross-validate, cut over "
+            "A behavior cannot be cut by users, because observations are shared between them: to "
+            "cross-validate, cut over "
             "observations with behavior.split(n_splits), fit on the first and predict the second."
         )
 
@@ -256,7 +313,11 @@ class SharedOutcome(Behavior):
         """Users, threads, coefficients outside the mixture, outcome."""
         found = super().facts()
         outside = ", ".join(self.coefficient_names) or "none"
-        return {"users": found["users"], "threads": f"{self.n_observations:,}", "latent": found["latent"]} | {
+        return {
+            "users": found["users"],
+            "threads": f"{self.n_observations:,}",
+            "latent": found["latent"],
+        } | {
             "outside the mixture": outside,
             "outcome": found["outcome"],
         }
@@ -294,20 +355,33 @@ class SharedOutcome(Behavior):
             users=self.users,
             ridge=self.ridge,
         )
-        part.observation_ids = None if self.observation_ids is None else np.asarray(self.observation_ids)[rows].tolist()
+        part.observation_ids = (
+            None
+            if self.observation_ids is None
+            else np.asarray(self.observation_ids)[rows].tolist()
+        )
         part.effects, part._user_numbers = self.effects.take(rows), self._user_numbers
         return part
 
     def left_out(self) -> ThreadsLeftOut:
         """Each thread given all others, (L1), and the effects of groups."""
         groups = None if self.effects.none else self.effects.locations
-        return ThreadsLeftOut(self.participation, self.coefficient_design, self.observed, self.coefficient_units(), groups)
+        return ThreadsLeftOut(
+            self.participation,
+            self.coefficient_design,
+            self.observed,
+            self.coefficient_units(),
+            groups,
+        )
 
     def as_new(self, user: int) -> "SharedOutcome":
-        """The threads of one user, whose column is a new one behind those of the users of the fit."""
+        """The threads of one user, whose column is a new one behind those of the users of the
+        fit."""
         columns = sparse.csc_array(self.participation)
         own = columns[:, [user]]
-        rest = columns - sparse.csc_array((own.data, (own.indices, np.full(own.nnz, user))), shape=columns.shape)
+        rest = columns - sparse.csc_array(
+            (own.data, (own.indices, np.full(own.nnz, user))), shape=columns.shape
+        )
         rest.eliminate_zeros()
         wide = with_participation(self, sparse.csr_array(sparse.hstack([rest, own])), None)
         return wide.take(np.sort(own.indices))
@@ -315,29 +389,46 @@ class SharedOutcome(Behavior):
     def evidence_of_users(
         self, priors: Sequence[LatentPrior], latent: Array, params: Params
     ) -> Callable[[int], Evidence | SampledEvidence]:
-        """With the vectors of all users integrated out, where they have one each and threads are not very many."""
-        if priors[0].precisions is None or self.n_observations > MOST_WHOLE or not self.effects.none:
+        """With the vectors of all users integrated out, where they have one each and threads are
+        not very many."""
+        if (
+            priors[0].precisions is None
+            or self.n_observations > MOST_WHOLE
+            or not self.effects.none
+        ):
             return super().evidence_of_users(priors, latent, params)
         threads = self.left_out()
-        found = [threads.evidence(prior, float(s)) for prior, s in zip(priors, params["noise_precision"], strict=True)]
+        found = [
+            threads.evidence(prior, float(s))
+            for prior, s in zip(priors, params["noise_precision"], strict=True)
+        ]
         constant, linear, precision = (np.array(part) for part in zip(*found, strict=True))
-        return lambda user: Evidence(constant[:, [user]], linear[:, [user], None], precision[:, [user], None, None])
+        return lambda user: Evidence(
+            constant[:, [user]], linear[:, [user], None], precision[:, [user], None, None]
+        )
 
     def user_weights(self) -> Any:
         """The participation matrix."""
         return self.participation
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
-        """Participants of each thread, the participation matrix, as triplets where it is large, and the covariates."""
+        """Participants of each thread, the participation matrix, as triplets where it is large, and
+        the covariates."""
         matrix = sparse.coo_array(self.participation)
         data: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {
-            "n_participants": (("observation",), np.bincount(matrix.row, minlength=self.n_observations))
+            "n_participants": (
+                ("observation",),
+                np.bincount(matrix.row, minlength=self.n_observations),
+            )
         }
         if self.n_observations * len(self) <= _MOST_DENSE:
             data["participation"] = (("observation", "user"), matrix.toarray())
         else:
             parts = {"thread": matrix.row, "user": matrix.col, "weight": matrix.data}
-            data |= {f"participation_{name}": (("participant",), np.asarray(part)) for name, part in parts.items()}
+            data |= {
+                f"participation_{name}": (("participant",), np.asarray(part))
+                for name, part in parts.items()
+            }
         if self.coefficient_names:
             data["covariates"] = (("observation", "coefficient"), self.coefficient_design)
         return data | self.effects.constant_data()
@@ -347,7 +438,9 @@ class SharedOutcome(Behavior):
             return None
         return Named(self.covariates[rows], self.covariate_names)
 
-    def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple["SharedOutcome", "SharedOutcome"]]:
+    def split(
+        self, n_splits: int = 5, *, seed: int = 0
+    ) -> Iterator[tuple["SharedOutcome", "SharedOutcome"]]:
         """Pairs (training threads, held-out threads) for cross-validation over observations."""
         for training, held_out in self.folds(n_splits, seed=seed):
             yield self.take(training), self.take(held_out)
@@ -378,54 +471,72 @@ class SharedOutcome(Behavior):
     def observed(self) -> Array:
         """The outcomes; an error where there are none."""
         if self.outcome is None:
-            raise AbsentError("Outcomes are needed here: pass SharedOutcome(participation, outcome).")
+            raise AbsentError(
+                "Outcomes are needed here: pass SharedOutcome(participation, outcome)."
+            )
         return self.outcome
 
     def likely_prior(self, features: Array | None = None) -> GaussianPrior:
-        """Constants of the behavior view by restricted likelihood, in place of mean and variance of ridge estimates.
+        """Constants of the behavior view by restricted likelihood, in place of mean and variance of
+        ridge estimates.
 
-        Users' coefficients are taken for draws from one normal distribution, around slopes on the features (U, D) where these
-        are given; its mean and variance are those under which the outcomes are most likely. Ridge estimates vary with the noise
-        too, and when users have few threads most of their variance is that.
+        Users' coefficients are taken for draws from one normal distribution, around slopes on the
+        features (U, D) where these are given; its mean and variance are those under which the
+        outcomes are most likely. Ridge estimates vary with the noise too, and when users have few
+        threads most of their variance is that.
         """
         return restricted_prior(self, features)
 
     def coefficient_units(self) -> Whitening:
-        """The units in which intercept and slopes have the prior N(0, I); from the data where no prior is given."""
+        """The units in which intercept and slopes have the prior N(0, I); from the data where no
+        prior is given."""
         if self.coefficient_prior is not None:
             return Whitening.of(self.coefficient_prior)
-        covariates = np.empty((self.n_observations, 0)) if self.covariates is None else self.covariates
+        covariates = (
+            np.empty((self.n_observations, 0)) if self.covariates is None else self.covariates
+        )
         return coefficient_units(self.observed, self.intercept, covariates, self.coefficient_names)
 
     @property
     def param_names(self) -> list[str]:
         """The likelihood's parameters that predictions need, by their names in the posterior."""
-        return ["noise_precision"] + (["coefficients"] if self.coefficient_names else []) + self.effects.param_names
+        return (
+            ["noise_precision"]
+            + (["coefficients"] if self.coefficient_names else [])
+            + self.effects.param_names
+        )
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The distribution of new outcomes given S draws: latent (S, U) and params in the user's units.
+        """The distribution of new outcomes given S draws: latent (S, U) and params in the user's
+        units.
 
-        new: a SharedOutcome or a bare participation matrix, columns the users of the fit and then n_new unknown ones.
+        new: a SharedOutcome or a bare participation matrix, columns the users of the fit and then
+        n_new unknown ones.
         """
         return forecast_of(self.like(new, n_new), latent, params)
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:
-        """What outcomes of threads with new users say of each one's coefficient, given S draws of everybody else's."""
+        """What outcomes of threads with new users say of each one's coefficient, given S draws of
+        everybody else's."""
         return evidence_of(self.like(new, n_new), latent, params)
 
     def like(self, new: Any, n_new: int) -> "SharedOutcome":
-        """New threads, checked to be of the users of the fit and n_new others, with the same covariates."""
+        """New threads, checked to be of the users of the fit and n_new others, with the same
+        covariates."""
         return matched_threads(self, self.threads(new), n_new)
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> "SharedOutcome":
-        """These threads and new ones, which have outcomes too; covariates and options are those of these threads."""
+        """These threads and new ones, which have outcomes too; covariates and options are those of
+        these threads."""
         if not self.effects.none:
             raise self._takes_no_more("with groups")
         return joined_threads(self, None if new is None else self.threads(new), n_new, users)
 
     def threads(self, new: Any) -> "SharedOutcome":
         """New threads; a bare matrix is short for those without covariates."""
-        return new if isinstance(new, SharedOutcome) else SharedOutcome(new, intercept=self.intercept)
+        return (
+            new if isinstance(new, SharedOutcome) else SharedOutcome(new, intercept=self.intercept)
+        )
 
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, ThreadRegression]:
         """Units of the latent coefficients, and the regression in working units."""

@@ -1,6 +1,7 @@
 """Outcomes of new threads given draws of a fit, and what they say of users new to it.
 
-S draws: latent (S, U), parameters in the user's units. New threads have been matched with the users of the fit.
+S draws: latent (S, U), parameters in the user's units. New threads have been matched with the users
+of the fit.
 """
 
 from typing import TYPE_CHECKING
@@ -33,7 +34,11 @@ def forecast_of(threads: "SharedOutcome", latent: Array, params: Params) -> Fore
             expected = expected + threads.effects.locations(params, cases)
         return np.asarray(expected)
 
-    unsure = (lambda cases: threads.effects.variances(params, cases)) if threads.effects.has_unseen else None
+    unsure = (
+        (lambda cases: threads.effects.variances(params, cases))
+        if threads.effects.has_unseen
+        else None
+    )
     loads = sparse.csr_array(threads.participation[:, n_known:])
     outcome = NormalOutcome(1.0 / np.sqrt(params["noise_precision"]))
     return Forecast(threads.n_observations, locations, outcome, loads, unsure=unsure)
@@ -46,12 +51,16 @@ def evidence_of(threads: "SharedOutcome", latent: Array, params: Params) -> Evid
     crowded = np.diff(loads.indptr) > 1
     if crowded.any():
         raise InputError(
-            f"Each thread may have one new user; {rows_text(crowded)} of behavior_new have more. Without a new fit their "
-            "coefficients cannot be told apart: leave those threads out, or fit again with these users."
+            f"Each thread may have one new user; {rows_text(crowded)} of behavior_new have more. "
+            "Without a new fit their "
+            "coefficients cannot be told apart: leave those threads out, or fit again with these "
+            "users."
         )
     residual = threads.observed - forecast.known(slice(0, forecast.n))  # (S, n)
     if threads.effects.has_unseen:
-        residual = residual - (threads.effects.drawn_locations(params) - threads.effects.locations(params))
+        residual = residual - (
+            threads.effects.drawn_locations(params) - threads.effects.locations(params)
+        )
     precision = params["noise_precision"][:, None]
     squares = np.asarray(loads.multiply(loads).sum(axis=0))
     taking_part = np.asarray((loads != 0).astype(float).toarray())

@@ -48,16 +48,24 @@ def checked_covariates(covariates: Any, names: list[str] | None, n_threads: int)
     values = numbers(covariates, "covariates", n_dims=2)
     if len(values) != n_threads:
         raise InputError(f"covariates must have a row per thread, {n_threads}; got {len(values)}.")
-    check_range(np.abs(values).max(axis=0), "covariates", names or [f"x{c}" for c in range(values.shape[1])])
+    check_range(
+        np.abs(values).max(axis=0), "covariates", names or [f"x{c}" for c in range(values.shape[1])]
+    )
     return values
 
 
 def check_coefficient_prior(prior: Any, names: list[str]) -> None:
     """A prior over the coefficients of these names."""
     if not isinstance(prior, GaussianPrior):
-        raise InputError(f"coefficient_prior must be a GaussianPrior(mean, covariance) or None; got {type(prior).__name__}.")
+        raise InputError(
+            "coefficient_prior must be a GaussianPrior(mean, covariance) or None; got "
+            f"{type(prior).__name__}."
+        )
     if not names:
-        raise InputError("coefficient_prior is over intercept and covariates; there are none. Set intercept=True, or drop it.")
+        raise InputError(
+            "coefficient_prior is over intercept and covariates; there are none. Set "
+            "intercept=True, or drop it."
+        )
     prior.check_size(len(names), f"coefficient_prior over ({', '.join(names)})")
 
 
@@ -67,13 +75,17 @@ def checked_users(users: Sequence[Any] | None, n_columns: int) -> list[str] | No
         return None
     ids = checked_ids(users, "users")
     if len(ids) != n_columns:
-        raise InputError(f"users must name each of the {n_columns} columns of participation; got {len(ids)} names.")
+        raise InputError(
+            f"users must name each of the {n_columns} columns of participation; got {len(ids)} "
+            "names."
+        )
     check_distinct(ids)
     return ids
 
 
 def column_numbers(participation: Any) -> Numbers | None:
-    """Whole numbers that the columns of a table of participation are called by, as text too; None where they are none."""
+    """Whole numbers that the columns of a table of participation are called by, as text too; None
+    where they are none."""
     names, columns = column_names(participation), getattr(participation, "columns", None)
     if names is not None and are_numbers(names):
         return Numbers(np.array(names, dtype=np.int64), True)
@@ -91,7 +103,9 @@ def checked_noise_variance(given: Any) -> float | str | None:
     if given is None or (isinstance(given, str) and given == "paper"):
         return given
     if isinstance(given, str):
-        raise InputError(f'noise_variance must be a positive number, "paper" or None; got {given!r}.')
+        raise InputError(
+            f'noise_variance must be a positive number, "paper" or None; got {given!r}.'
+        )
     return positive_number(given, "noise_variance")
 
 
@@ -99,14 +113,18 @@ def outcome_variance(outcome: Array) -> float:
     """The variance of outcomes (T,); an error where they are all the same."""
     if not varies(outcome):
         raise InputError(
-            f"outcome is constant ({outcome[0]:g} in all {len(outcome)} threads): there is nothing to explain. "
+            f"outcome is constant ({outcome[0]:g} in all {len(outcome)} threads): there is "
+            "nothing to explain. "
             "To fit anyway, give behavior_prior, noise_variance and coefficient_prior."
         )
     return float(np.var(outcome, ddof=1))
 
 
-def coefficient_units(outcome: Array, intercept: bool, covariates: Array, names: list[str]) -> Whitening:
-    """The units in which intercept, if there is one, and slopes on covariates (T, C) have the prior N(0, I), by the data."""
+def coefficient_units(
+    outcome: Array, intercept: bool, covariates: Array, names: list[str]
+) -> Whitening:
+    """The units in which intercept, if there is one, and slopes on covariates (T, C) have the prior
+    N(0, I), by the data."""
     if not names:
         return Whitening(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
     first = int(intercept)
@@ -125,7 +143,10 @@ def coefficient_units(outcome: Array, intercept: bool, covariates: Array, names:
 
 
 def _shape_message(shape: tuple[int, ...], n_outcomes: int) -> str:
-    message = f"participation must be (n_threads, n_users) with n_threads = {n_outcomes}, the length of outcome; got {shape}."
+    message = (
+        f"participation must be (n_threads, n_users) with n_threads = {n_outcomes}, the "
+        f"length of outcome; got {shape}."
+    )
     if shape[1] == n_outcomes:
         return f"{message} It looks transposed: pass participation.T."
     return f"{message} Give each row of participation one outcome."

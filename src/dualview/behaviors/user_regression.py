@@ -16,15 +16,34 @@ from dualview.behaviors import noise_guess
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Scales
 from dualview.behaviors.interval_left_out import IntervalLeftOut
-from dualview.behaviors.interval_regression import Ends, Frame, interval_evidence, interval_regression
+from dualview.behaviors.interval_regression import (
+    Ends,
+    Frame,
+    interval_evidence,
+    interval_regression,
+)
 from dualview.behaviors.left_out import PanelLeftOut
 from dualview.behaviors.likelihoods.own_noise import TYPICAL, OwnNoiseRegression
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.likelihoods.student import StudentRegression
-from dualview.behaviors.noise_options import WITH_DOF, checked_noise, positive_rows, refuse_learnt_noise
+from dualview.behaviors.noise_options import (
+    WITH_DOF,
+    checked_noise,
+    positive_rows,
+    refuse_learnt_noise,
+)
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
-from dualview.behaviors.records import Array, ClusterNoise, Evidence, Forecast, LatentPrior, Params, SampledEvidence, UserNoise
+from dualview.behaviors.records import (
+    Array,
+    ClusterNoise,
+    Evidence,
+    Forecast,
+    LatentPrior,
+    Params,
+    SampledEvidence,
+    UserNoise,
+)
 from dualview.behaviors.student_left_out import StudentLeftOut, student_evidence
 from dualview.checks import index_names, positive_number, varies
 from dualview.errors import DataWarning, InputError
@@ -37,58 +56,68 @@ _ONE_EACH = 1.25  # observations per user, up to which users are said to have ab
 
 
 class UserRegression(PerUser):
-    """Each user has a regression of its own: y_i = x_iᵀ f_{u(i)} + noise, with effects outside the mixture where there are any.
+    """Each user has a regression of its own: y_i = x_iᵀ f_{u(i)} + noise, with effects outside the
+    mixture where there are any.
 
     Parameters
     ----------
     user : array (n,)
-        Whose observation it is: ids, or rows of X counted from 0. Ids are matched with the index of X. Whole numbers are ids
-        if X is None or its index holds whole numbers other than 0, 1, 2, …; else they count the rows of X. If both are
-        possible and differ, the fit raises an error.
+        Whose observation it is: ids, or rows of X counted from 0. Ids are matched with the index of
+        X. Whole numbers are ids if X is None or its index holds whole numbers other than 0, 1, 2,
+        …; else they count the rows of X. If both are possible and differ, the fit raises an error.
     design : array or DataFrame (n, q)
         What the outcome depends on: a column for each part of the latent vector f_u.
     outcome : array (n,) or Censored, optional
-        The outcomes; ``Censored(low, high)`` where they are known to lie between two numbers. Leave them out for observations
-        to be predicted.
+        The outcomes; ``Censored(low, high)`` where they are known to lie between two numbers. Leave
+        them out for observations to be predicted.
     outcome_kind : "continuous", "rounded", "count" or dict
-        Whether the numbers are exact, rounded, or counts, as ``columns=`` says of features: the step of rounded numbers is
-        found, or given as {"kind": "rounded", "step": 0.5}; the regression is of counts, or of log1p of them where they are
-        skewed or {"kind": "count", "scale": "log1p"} says so. Each number is then known to an interval: to half a step, and 0
+        Whether the numbers are exact, rounded, or counts, as ``columns=`` says of features: the
+        step of rounded numbers is found, or given as {"kind": "rounded", "step": 0.5}; the
+        regression is of counts, or of log1p of them where they are skewed or {"kind": "count",
+        "scale": "log1p"} says so. Each number is then known to an interval: to half a step, and 0
         is anything below a half.
     common : array or DataFrame (n, C), optional
-        Columns with one coefficient for everybody, outside the mixture: ``posterior_["coefficients"]``.
+        Columns with one coefficient for everybody, outside the mixture:
+        ``posterior_["coefficients"]``.
     groups : dict or DataFrame, optional
-        Groups of observations that cut across users, as ``{"item": items, "lecturer": lecturers}``, each (n,): every level has
-        an effect of its own, b ~ N(0, τ²), with τ of each group learnt. ``posterior_["group_effects"]``,
-        ``posterior_["group_sd"]``. Predictions for a level that the fit has not seen take its effect from N(0, τ²).
+        Groups of observations that cut across users, as ``{"item": items, "lecturer": lecturers}``,
+        each (n,): every level has an effect of its own, b ~ N(0, τ²), with τ of each group learnt.
+        ``posterior_["group_effects"]``, ``posterior_["group_sd"]``. Predictions for a level that
+        the fit has not seen take its effect from N(0, τ²).
     offset : array (n,), optional
         Known numbers that are added to what is expected.
     weights : array (n,), optional
         Observation i has the noise variance 1/(s w_i), as means of w_i measurements have.
     standard_errors : array (n,), optional
-        Known standard deviations of the noise, as in a meta-analysis: there is no noise to learn then.
+        Known standard deviations of the noise, as in a meta-analysis: there is no noise to learn
+        then.
     coefficient_prior : GaussianPrior, optional
-        Over the coefficients of ``common``; by default N(0, variance of y / variance of the column).
+        Over the coefficients of ``common``; by default N(0, variance of y / variance of the
+        column).
     intercept : bool
         Put a column of ones before the design, so that f_u begins with the user's level.
     users : sequence, optional
-        Ids of all users, those without observations included, in the order of the rows of an X without ids; by default
-        those in ``user``, or the index of X. It says that whole numbers in ``user`` are ids.
+        Ids of all users, those without observations included, in the order of the rows of an X
+        without ids; by default those in ``user``, or the index of X. It says that whole numbers in
+        ``user`` are ids.
     n_users : int, optional
         Number of users. It says that whole numbers in ``user`` are positions from 0.
     noise_variance : float, optional
-        σ_0² of the noise's prior s ~ G(ν, 1/(ν σ_0²)): a guess, not a known noise. By default the variance around the users'
-        own ridge estimates; where these leave too few degrees of freedom, half the variance around one regression for
-        everybody. ν = 1, unless users have fewer observations than coefficients and outcomes repeat, as scores do: see
+        σ_0² of the noise's prior s ~ G(ν, 1/(ν σ_0²)): a guess, not a known noise. By default the
+        variance around the users' own ridge estimates; where these leave too few degrees of
+        freedom, half the variance around one regression for everybody. ν = 1, unless users have
+        fewer observations than coefficients and outcomes repeat, as scores do: see
         docs/behaviors.md.
     noise : "shared", "cluster", "user" or "student"
-        Whether all observations have the same noise, or those of each cluster's users their own: then clusters differ in how
-        well their regressions fit, too, and ``noise_precision`` has a value for each user, that of its cluster. "user": each
-        user has its own, around a typical one, ``posterior_["typical_noise_precision"]``. "student": all have the same noise
-        with a Student-t distribution, under which a few outcomes may be far off; ``noise_precision`` is that of its scale.
+        Whether all observations have the same noise, or those of each cluster's users their own:
+        then clusters differ in how well their regressions fit, too, and ``noise_precision`` has a
+        value for each user, that of its cluster. "user": each user has its own, around a typical
+        one, ``posterior_["typical_noise_precision"]``. "student": all have the same noise with a
+        Student-t distribution, under which a few outcomes may be far off; ``noise_precision`` is
+        that of its scale.
     degrees_of_freedom : float, optional
-        Above 1. Of Student-t noise: fewer, heavier tails. Of users' own noises: fewer, the more they differ. By default they
-        are learnt, ``posterior_["degrees_of_freedom"]``.
+        Above 1. Of Student-t noise: fewer, heavier tails. Of users' own noises: fewer, the more
+        they differ. By default they are learnt, ``posterior_["degrees_of_freedom"]``.
     ridge : float
         λ of the users' ridge estimates, which give the behavior view's constants.
 
@@ -97,7 +126,7 @@ class UserRegression(PerUser):
     >>> behavior = UserRegression([0, 0, 1], [[0.0], [1.0], [1.0]], [1.0, 2.0, 3.0], intercept=True, n_users=3)
     >>> len(behavior), behavior.n_observations, behavior.names
     (3, 3, ['intercept', 'x0'])
-    """
+    """  # noqa: E501
 
     observations = "observations"
 
@@ -129,15 +158,25 @@ class UserRegression(PerUser):
         self._set(user, matrix, y, names, users, n_users)
         self._set_effects(common, groups, offset, coefficient_prior)
         self.observation_ids = index_names(design)
-        self.noise_variance = None if noise_variance is None else positive_number(noise_variance, "noise_variance")
+        self.noise_variance = (
+            None if noise_variance is None else positive_number(noise_variance, "noise_variance")
+        )
         self.ridge = positive_number(ridge, "ridge")
-        self.noise, self.degrees_of_freedom = checked_noise(noise, degrees_of_freedom, self.recorded is None)
+        self.noise, self.degrees_of_freedom = checked_noise(
+            noise, degrees_of_freedom, self.recorded is None
+        )
         self.weights = None if weights is None else positive_rows(weights, "weights", len(matrix))
         self.standard_errors = (
-            None if standard_errors is None else positive_rows(standard_errors, "standard_errors", len(matrix))
+            None
+            if standard_errors is None
+            else positive_rows(standard_errors, "standard_errors", len(matrix))
         )
         if self.standard_errors is not None:
-            learnt = {"weights": weights, "noise_variance": noise_variance, f'noise="{noise}"': noise != "shared" or None}
+            learnt = {
+                "weights": weights,
+                "noise_variance": noise_variance,
+                f'noise="{noise}"': noise != "shared" or None,
+            }
             refuse_learnt_noise(learnt)
         self._known_dof: float | None = None  # of a behavior that was saved
 
@@ -150,16 +189,22 @@ class UserRegression(PerUser):
     @cached_property
     def _ends(self) -> tuple[Array, Array]:
         """Lower and upper ends of the outcomes (n,), on the scale of the regression."""
-        return (self.observed, self.observed) if self.recorded is None else self.recorded.intervals(self.observed)
+        return (
+            (self.observed, self.observed)
+            if self.recorded is None
+            else self.recorded.intervals(self.observed)
+        )
 
     @cached_property
     def _numbers(self) -> Array:
-        """The outcomes on the scale of the regression; of an interval, about where in it they are expected."""
+        """The outcomes on the scale of the regression; of an interval, about where in it they are
+        expected."""
         return self.observed if self.recorded is None else inside(*self._ends)
 
     @property
     def _roots(self) -> Array | None:
-        """By what rows are multiplied so that all have one noise, (n,): √weights, or 1/standard errors; None for 1."""
+        """By what rows are multiplied so that all have one noise, (n,): √weights, or 1/standard
+        errors; None for 1."""
         if self.standard_errors is not None:
             return 1.0 / self.standard_errors
         return None if self.weights is None else np.sqrt(self.weights)
@@ -182,18 +227,26 @@ class UserRegression(PerUser):
         matched.recorded = self._recorded_like(new)
         if (matched.standard_errors is None) != (self.standard_errors is None):
             raise InputError(
-                "New observations must have standard_errors where those of the fit have, and only there: they say how much "
-                "noise is around what is predicted. For the users' latent vectors alone use latent_ or predict_latent."
+                "New observations must have standard_errors where those of the fit have, and "
+                "only there: they say how much "
+                "noise is around what is predicted. For the users' latent vectors alone use "
+                "latent_ or predict_latent."
             )
         return matched
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
-        """These observations and new ones, which have outcomes too; options are those of these observations."""
+        """These observations and new ones, which have outcomes too; options are those of these
+        observations."""
         if self.recorded is not None or self.standard_errors is not None:
-            raise self._takes_no_more("whose outcomes are not exact numbers, or have standard errors,")
+            raise self._takes_no_more(
+                "whose outcomes are not exact numbers, or have standard errors,"
+            )
         both = self._joined(new, n_new, users)
         if new is not None and (self.weights is not None or new.weights is not None):
-            parts = (np.ones(one.n_observations) if one.weights is None else one.weights for one in (self, new))
+            parts = (
+                np.ones(one.n_observations) if one.weights is None else one.weights
+                for one in (self, new)
+            )
             both.weights = np.concatenate(list(parts))
         return both
 
@@ -202,10 +255,13 @@ class UserRegression(PerUser):
             if self.recorded is not None and new.outcome is not None:
                 self.recorded.checked(new.outcome, len(new.outcome))
             return self.recorded
-        mine, theirs = (None if part is None else part.column.kind for part in (self.recorded, new.recorded))
+        mine, theirs = (
+            None if part is None else part.column.kind for part in (self.recorded, new.recorded)
+        )
         if mine != theirs:
             raise InputError(
-                f"New outcomes must be recorded as those of the fit, which are {mine or 'continuous'}; got {theirs}. Give "
+                "New outcomes must be recorded as those of the fit, which are "
+                f"{mine or 'continuous'}; got {theirs}. Give "
                 "outcome_kind and Censored as in the fit, or leave the outcomes out."
             )
         return self.recorded
@@ -221,15 +277,24 @@ class UserRegression(PerUser):
 
     def described(self) -> dict[str, Any]:
         """Whether clusters have a noise of their own, and its prior, besides."""
-        description = super().described() | ({} if self.recorded is None else self.recorded.described())
+        description = super().described() | (
+            {} if self.recorded is None else self.recorded.described()
+        )
         if self.standard_errors is not None:
             return description | {"standard_errors": True}
         if self.noise == "shared":
             return description
         if self.noise in WITH_DOF:
-            return description | {"noise": self.noise, "degrees_of_freedom": self.degrees_of_freedom}
+            return description | {
+                "noise": self.noise,
+                "degrees_of_freedom": self.degrees_of_freedom,
+            }
         prior = self._noise_prior
-        return description | {"noise": self.noise, "noise_variance": prior.variance, "noise_dof": prior.dof}
+        return description | {
+            "noise": self.noise,
+            "noise_variance": prior.variance,
+            "noise_dof": prior.dof,
+        }
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Self:
@@ -239,7 +304,10 @@ class UserRegression(PerUser):
         behavior.degrees_of_freedom = description.get("degrees_of_freedom")
         behavior.noise_variance = description.get("noise_variance")
         behavior._known_dof = description.get("noise_dof", 1.0)
-        behavior.weights, behavior.standard_errors = None, np.empty(0) if description.get("standard_errors") else None
+        behavior.weights, behavior.standard_errors = (
+            None,
+            np.empty(0) if description.get("standard_errors") else None,
+        )
         return behavior
 
     @property
@@ -277,11 +345,17 @@ class UserRegression(PerUser):
     def _latent_prior(self) -> GaussianPrior:
         """Mean and shrunk covariance of the ridge estimates of those who have observations."""
         estimates = self._ridge()[self._panel.counts > 0]
-        flat = [name for name, column in zip(self.names, estimates.T, strict=True) if len(estimates) < 2 or not varies(column)]
+        flat = [
+            name
+            for name, column in zip(self.names, estimates.T, strict=True)
+            if len(estimates) < 2 or not varies(column)
+        ]
         if flat:
             raise InputError(
-                f"The users' own estimates of {', '.join(flat)} do not vary ({len(estimates)} user(s) with observations), so "
-                "the behavior view has no scale. Give behavior_prior=GaussianPrior(mean, covariance)."
+                f"The users' own estimates of {', '.join(flat)} do not vary ({len(estimates)} "
+                "user(s) with observations), so "
+                "the behavior view has no scale. Give behavior_prior=GaussianPrior(mean, "
+                "covariance)."
             )
         scale = estimates.std(axis=0, ddof=1)
         shrunk = ledoit_wolf((estimates - estimates.mean(axis=0)) / scale)[0]
@@ -298,17 +372,27 @@ class UserRegression(PerUser):
         """σ_0² and ν."""
         if self.standard_errors is not None:
             return NoisePrior(1.0, 1.0)
-        variance = self.noise_variance or noise_guess.residual_variance(self._panel, self._ridge(), self._penalty)
-        return NoisePrior(variance, noise_guess.worth(self._panel, *self._ends) if self._known_dof is None else self._known_dof)
+        variance = self.noise_variance or noise_guess.residual_variance(
+            self._panel, self._ridge(), self._penalty
+        )
+        return NoisePrior(
+            variance,
+            noise_guess.worth(self._panel, *self._ends)
+            if self._known_dof is None
+            else self._known_dof,
+        )
 
     def _warn_of_few(self) -> None:
         """Warn where users have fewer observations than coefficients."""
         active = int((self._panel.counts > 0).sum())
         if self.n_dims > 1 and self.n_observations < self.n_dims * active:
             warnings.warn(
-                f"{active} users have {self.n_observations} observations and {self.n_dims} coefficients each: a user's own "
-                "regression can fit them exactly, so only what users of a cluster share tells the noise from differences "
-                'between users. Give the design fewer columns, or use pooling="cluster", which gives a cluster one regression.',
+                f"{active} users have {self.n_observations} observations and {self.n_dims} "
+                "coefficients each: a user's own "
+                "regression can fit them exactly, so only what users of a cluster share tells "
+                "the noise from differences "
+                'between users. Give the design fewer columns, or use pooling="cluster", which '
+                "gives a cluster one regression.",
                 DataWarning,
                 stacklevel=5,
             )
@@ -322,9 +406,12 @@ class UserRegression(PerUser):
         if len(y) > _ONE_EACH * active or not is_short or (y != np.round(y)).any():
             return
         warnings.warn(
-            f"The outcomes are whole numbers from {y.min():g} to {y.max():g}, and {active} users have {len(y)} of them: with "
-            "about one each, nothing tells the noise from differences between users, so the noise is about its prior's. Use "
-            'UserRegression(..., outcome_kind="rounded"), which takes scores for rounded numbers, or OrdinalOutcomes.',
+            f"The outcomes are whole numbers from {y.min():g} to {y.max():g}, and {active} users "
+            f"have {len(y)} of them: with "
+            "about one each, nothing tells the noise from differences between users, so the "
+            "noise is about its prior's. Use "
+            'UserRegression(..., outcome_kind="rounded"), which takes scores for rounded '
+            "numbers, or OrdinalOutcomes.",
             DataWarning,
             stacklevel=5,
         )
@@ -339,7 +426,9 @@ class UserRegression(PerUser):
             prior = self._latent_prior() if self.effects.none else self.likely_prior()
         prior.check_size(self.n_dims, "behavior_prior")
         if not (self.noise_variance or varies(outcome)):
-            raise InputError(f"outcome is constant ({outcome[0]:g} throughout): there is nothing to explain.")
+            raise InputError(
+                f"outcome is constant ({outcome[0]:g} throughout): there is nothing to explain."
+            )
         self._warn_of_few()
         self._warn_of_scores()
         self.effects.check_columns()
@@ -351,50 +440,86 @@ class UserRegression(PerUser):
         if self.effects.names or self.effects.offset.any():
             known = known + self.effects.known(coefficient_units)
         panel = Panel.of(
-            self.user, self._scaled(self.design @ units.factor / sd), self._scaled((outcome - known) / sd), len(self)
+            self.user,
+            self._scaled(self.design @ units.factor / sd),
+            self._scaled((outcome - known) / sd),
+            len(self),
         )
         by_cluster, known_noise = self.noise == "cluster", self.standard_errors is not None
         likelihood = PanelRegression(panel, noise_prior, by_cluster, known_noise=known_noise)
         if self.recorded is not None:
-            frame = Frame(self._order, known, np.full(len(known), sd) if self._roots is None else sd / self._roots)
+            frame = Frame(
+                self._order,
+                known,
+                np.full(len(known), sd) if self._roots is None else sd / self._roots,
+            )
             likelihood = interval_regression(likelihood, self.recorded, Ends(*self._ends), frame)
         elif self.noise in WITH_DOF:
             kind = StudentRegression if self.noise == "student" else OwnNoiseRegression
             likelihood = kind(panel, noise_prior, dof=self.degrees_of_freedom)
-        return units, self.effects.around(likelihood, coefficient_units, self._order, Scales(sd, spread, self._roots))
+        return units, self.effects.around(
+            likelihood, coefficient_units, self._order, Scales(sd, spread, self._roots)
+        )
 
     def left_out(self) -> PanelLeftOut | IntervalLeftOut | StudentLeftOut:
-        """Each observation given all others and the effects outside the mixture, exactly: users are then independent."""
+        """Each observation given all others and the effects outside the mixture, exactly: users are
+        then independent."""
         plain = self.effects.none and not self.effects.offset.any()
         weights = None if self._roots is None else self._roots**2
-        panel = PanelLeftOut(self.user, self.design, self._numbers, None if plain else self.effects.locations, weights)
+        panel = PanelLeftOut(
+            self.user,
+            self.design,
+            self._numbers,
+            None if plain else self.effects.locations,
+            weights,
+        )
         if self.noise == "student":
             return StudentLeftOut(panel, self.degrees_of_freedom)
-        return panel if self.recorded is None else IntervalLeftOut(panel, self.observed, self.recorded)
+        return (
+            panel if self.recorded is None else IntervalLeftOut(panel, self.observed, self.recorded)
+        )
 
     @property
     def param_names(self) -> list[str]:
         """What predictions need besides the latent vectors."""
         own = [] if self.standard_errors is not None else ["noise_precision"]
         own += [TYPICAL] if self.noise == "user" else []
-        own += ["degrees_of_freedom"] if self.noise in WITH_DOF and self.degrees_of_freedom is None else []
+        own += (
+            ["degrees_of_freedom"]
+            if self.noise in WITH_DOF and self.degrees_of_freedom is None
+            else []
+        )
         return own + super().param_names
 
     def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The distribution of new outcomes given S draws of latent vectors and params in the user's units."""
+        """The distribution of new outcomes given S draws of latent vectors and params in the user's
+        units."""
         new = self.like(new, n_new)
-        known, loads, unsure = self._known_locations(new, latent, params), self._loads(new, n_new), self._unsure(new, params)
-        sds, roots = np.asarray(params.get("noise_precision", np.ones(len(latent)))) ** -0.5, new._roots
+        known, loads, unsure = (
+            self._known_locations(new, latent, params),
+            self._loads(new, n_new),
+            self._unsure(new, params),
+        )
+        sds, roots = (
+            np.asarray(params.get("noise_precision", np.ones(len(latent)))) ** -0.5,
+            new._roots,
+        )
         if self.noise == "student":
             heavy = StudentOutcome(sds, self._dof(params, len(sds)), roots)
             return Forecast(new.n_observations, known, heavy, loads, unsure=unsure)
         if self.noise == "shared":
-            outcome = self._outcome(sds if roots is None else lambda cases: sds[:, None] / roots[cases])
+            outcome = self._outcome(
+                sds if roots is None else lambda cases: sds[:, None] / roots[cases]
+            )
             return Forecast(new.n_observations, known, outcome, loads, unsure=unsure)
-        theirs, by_row = np.column_stack([sds, np.zeros((len(sds), n_new))]), np.ones(len(new.user)) if roots is None else roots
+        theirs, by_row = (
+            np.column_stack([sds, np.zeros((len(sds), n_new))]),
+            np.ones(len(new.user)) if roots is None else roots,
+        )
         if n_new and not (by_row[new.user >= len(self)] == 1.0).all():
             raise InputError(
-                f'With noise="{self.noise}", observations of users new to the fit cannot have weights: leave them out.'
+                f'With noise="{self.noise}", observations of users new to the fit cannot have '
+                "weights: leave them out."
             )
         noise = self._noise_of_new(params, len(latent))
         outcome = self._outcome(lambda cases: theirs[:, new.user[cases]] / by_row[cases])
@@ -409,7 +534,9 @@ class UserRegression(PerUser):
     def _dof(self, params: Params, n_draws: int) -> Array:
         """Degrees of freedom of Student-t noise in S draws, (S,)."""
         known = self.degrees_of_freedom
-        return np.asarray(params["degrees_of_freedom"] if known is None else np.full(n_draws, known), dtype=float)
+        return np.asarray(
+            params["degrees_of_freedom"] if known is None else np.full(n_draws, known), dtype=float
+        )
 
     def _outcome(self, sds: Array | Callable[[slice], Array]) -> NormalOutcome:
         """Outcomes with these standard deviations of the noise, as they are recorded."""
@@ -420,17 +547,22 @@ class UserRegression(PerUser):
     ) -> Callable[[int], Evidence | SampledEvidence]:
         if self.recorded is not None or self.noise in WITH_DOF:
             raise InputError(
-                "Users can be left out one at a time only where outcomes are exact numbers with normal noise that users or "
+                "Users can be left out one at a time only where outcomes are exact numbers with "
+                "normal noise that users or "
                 'clusters share. Compare fits by observation: compare(models, by="observation").'
             )
         return super().evidence_of_users(priors, latent, params)
 
-    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence | SampledEvidence:
-        """What observations of new users say of each one's vector, given the effects outside the mixture."""
+    def evidence(
+        self, new: Any, latent: Array, params: Params, n_new: int
+    ) -> Evidence | SampledEvidence:
+        """What observations of new users say of each one's vector, given the effects outside the
+        mixture."""
         new = self.like(new, n_new)
         if self.recorded is not None and self.noise == "cluster":
             raise InputError(
-                'With noise="cluster", observations of users new to the fit must be exact numbers; here intervals are known. '
+                'With noise="cluster", observations of users new to the fit must be exact '
+                "numbers; here intervals are known. "
                 'Use noise="shared", or predict these users by their features alone.'
             )
         panel, rows = self._panel_of_new(new, n_new)
@@ -438,17 +570,33 @@ class UserRegression(PerUser):
         if self.recorded is not None:
             low, high = self.recorded.intervals(panel.outcome)
             sds = 1.0 / np.sqrt(np.asarray(params.get("noise_precision", np.ones(len(latent)))))
-            return interval_evidence(panel, Ends(low, high), new.effects.drawn_locations(params)[:, rows], sds[:, None] / roots)
+            return interval_evidence(
+                panel,
+                Ends(low, high),
+                new.effects.drawn_locations(params)[:, rows],
+                sds[:, None] / roots,
+            )
         if self.noise == "student":
-            scales, dof = np.asarray(params["noise_precision"])[:, None] ** -0.5 / roots, self._dof(params, len(latent))
-            return student_evidence(panel, new.effects.drawn_locations(params)[:, rows], scales, dof)
+            scales, dof = (
+                np.asarray(params["noise_precision"])[:, None] ** -0.5 / roots,
+                self._dof(params, len(latent)),
+            )
+            return student_evidence(
+                panel, new.effects.drawn_locations(params)[:, rows], scales, dof
+            )
         design, outcome = panel.design * roots[:, None], (roots * panel.outcome)[None]
         if not new.effects.none or new.effects.offset.any():
             outcome = outcome - roots * new.effects.drawn_locations(params)[:, rows]
         linear = np.stack([panel.sums(design * own[:, None]) for own in outcome])
         squares = panel._replace(design=design).squares
         height = None if new._roots is None else panel.sums(np.log(roots))
-        by_one = Evidence(-0.5 * panel.sums(outcome.T**2).T, linear, squares[None], 1.0 * panel.counts, height=height)
+        by_one = Evidence(
+            -0.5 * panel.sums(outcome.T**2).T,
+            linear,
+            squares[None],
+            1.0 * panel.counts,
+            height=height,
+        )
         if self.standard_errors is not None:
             return by_one.under(np.ones(len(outcome)), slice(None))
         precision = np.asarray(params["noise_precision"])

@@ -1,4 +1,5 @@
-"""One chain: it runs one round at a time, and can be stopped and saved after any call of its engine."""
+"""One chain: it runs one round at a time, and can be stopped and saved after any call of its
+engine."""
 
 import threading
 import time
@@ -26,7 +27,8 @@ Starts = Callable[[np.random.Generator], NDArray[np.int64]]
 
 
 class Position(NamedTuple):
-    """Where a chain stands: its last snapshot, None before its start, and its files, where the run has a folder."""
+    """Where a chain stands: its last snapshot, None before its start, and its files, where the run
+    has a folder."""
 
     snapshot: Snapshot | None = None
     files: ChainFiles | None = None
@@ -39,7 +41,8 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Watch:
-    """Who looks on, and what can end a round before its time: a request to stop, or a moment of ``time.monotonic``.
+    """Who looks on, and what can end a round before its time: a request to stop, or a moment of
+    ``time.monotonic``.
 
     patient: a chain moves by one call of its engine at least, however late it is.
     """
@@ -51,12 +54,15 @@ class Watch:
 
     @property
     def is_over(self) -> bool:
-        return (self.stop is not None and self.stop.is_set()) or (self.until is not None and time.monotonic() >= self.until)
+        return (self.stop is not None and self.stop.is_set()) or (
+            self.until is not None and time.monotonic() >= self.until
+        )
 
 
 @dataclass(frozen=True)
 class Chain:
-    """One chain: where its numbers come from, who makes its steps, how it starts, how long it runs, where its draws go."""
+    """One chain: where its numbers come from, who makes its steps, how it starts, how long it runs,
+    where its draws go."""
 
     index: int
     seed: np.random.SeedSequence
@@ -68,7 +74,8 @@ class Chain:
     interval: float = 1.0
 
     def run(self, progress: Progress | None = None, stop: threading.Event | None = None) -> Record:
-        """All draws of a chain of fixed length by itself, or those made until somebody asked to stop."""
+        """All draws of a chain of fixed length by itself, or those made until somebody asked to
+        stop."""
         *_, last = self.schedule.rounds()
         position, piece = self.advance(self.position(), last, Watch(progress, stop))
         pieces = [piece] if position.files is None else position.files.pieces(self.schedule.spacing)
@@ -81,12 +88,15 @@ class Chain:
         files = self.folder.chain(self.index)
         snapshot = files.snapshot()
         files.discard_rest()
-        return Position(snapshot, files, 0 if snapshot is None else len(np.unique(snapshot.state.z)))
+        return Position(
+            snapshot, files, 0 if snapshot is None else len(np.unique(snapshot.state.z))
+        )
 
     def advance(self, position: Position, part: Round, watch: Watch) -> tuple[Position, Piece]:
         """Run to the end of a round; returns where the chain stands then, and what it has kept.
 
-        What a chain of fixed length has written to files is not returned: it is read when all is done.
+        What a chain of fixed length has written to files is not returned: it is read when all is
+        done.
         """
         # Without this the BLAS threads of two chains fight for the same cores.
         with threadpool_limits(1):
@@ -94,7 +104,8 @@ class Chain:
                 return self._advance(position, part, watch)
             except (ValueError, np.linalg.LinAlgError) as error:
                 raise DegenerateError(
-                    f"Sampling overflowed or underflowed ({error}). Look for extreme values in the features or outcomes, "
+                    f"Sampling overflowed or underflowed ({error}). Look for extreme values in "
+                    "the features or outcomes, "
                     "and for columns that take only a few distinct values."
                 ) from error
 
@@ -102,20 +113,37 @@ class Chain:
         rng = np.random.default_rng(self.seed)
         files, spacing = position.files, self.schedule.spacing
         if position.snapshot is None:
-            iteration, state, moments = 0, self.engine.start(rng, self.model, self.starts(rng)), None
+            iteration, state, moments = (
+                0,
+                self.engine.start(rng, self.model, self.starts(rng)),
+                None,
+            )
         else:
             position.snapshot.restore(rng)
             snapshot = position.snapshot
-            iteration, state, moments = snapshot.iteration, snapshot.state_of(self.model), snapshot.moments
-        # A summary's moments are of every thin-th state; without a summary only those that are kept leave the engine.
+            iteration, state, moments = (
+                snapshot.iteration,
+                snapshot.state_of(self.model),
+                snapshot.moments,
+            )
+        # A summary's moments are of every thin-th state; without a summary only those that are kept
+        # leave the engine.
         apart = part.stride if self.schedule.every is None else spacing.thin
-        store = Store(self.model, self.schedule.every, moments, spacing.n_by(iteration, apart), times=part.stride // apart)
+        store = Store(
+            self.model,
+            self.schedule.every,
+            moments,
+            spacing.n_by(iteration, apart),
+            times=part.stride // apart,
+        )
         pieces: list[Piece] = []
         began, n_clusters, saved = iteration, position.n_clusters, time.monotonic()
         at_once = self.engine.steps_at_once(self.model)
         if watch.progress is not None:  # somebody looks on
             at_once = min(at_once, max(1, self.schedule.n_iterations // _LOOKS))
-        while iteration < part.stop and (not watch.is_over or (watch.patient and iteration == began)):
+        while iteration < part.stop and (
+            not watch.is_over or (watch.patient and iteration == began)
+        ):
             keep = spacing.mask(iteration, min(at_once, part.stop - iteration), apart)
             state, info = self.engine.advance(rng, self.model, state, keep)
             iteration, n_clusters = iteration + info.n_steps, info.n_clusters

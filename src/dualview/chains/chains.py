@@ -1,7 +1,7 @@
 """Many chains: seeds, rounds, workers, interruption, time limits, failure.
 
-Chains run side by side, a round at a time. After a round in which all have come to the same iteration, they may be looked at
-together; whether the fit is finished depends on their draws alone.
+Chains run side by side, a round at a time. After a round in which all have come to the same
+iteration, they may be looked at together; whether the fit is finished depends on their draws alone.
 """
 
 import signal
@@ -29,7 +29,10 @@ _MANY_USERS = 100_000
 _UNSET = {name: joblib.parallel.default_parallel_config[name] for name in ("backend", "n_jobs")}
 _SLICE = 2.0  # seconds that chains in other processes run before they are heard of again
 _FEWEST = 4  # draws that diagnostics need
-TRY_AGAIN = "To try a chain again, with another version of dualview for example, delete failed.txt in its folder."
+TRY_AGAIN = (
+    "To try a chain again, with another version of dualview for example, delete "
+    "failed.txt in its folder."
+)
 
 Judge = Callable[[list[Record], Length], Look]
 
@@ -42,7 +45,8 @@ class Failure(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The draws of each chain, of one length for all, what that length is, and the chains that failed and have none."""
+    """The draws of each chain, of one length for all, what that length is, and the chains that
+    failed and have none."""
 
     records: list[Record]
     length: Length
@@ -54,10 +58,11 @@ Outcome = tuple[Position, Piece] | Failure
 
 @dataclass
 class _Ensemble:
-    """Chains that run side by side: where each stands, and what it has kept so far. Those that fail are left out.
+    """Chains that run side by side: where each stands, and what it has kept so far. Those that fail
+    are left out.
 
-    What chains that grow have kept is in memory, since it is looked at again and again. What chains of fixed length have
-    written to files stays there until the end.
+    What chains that grow have kept is in memory, since it is looked at again and again. What chains
+    of fixed length have written to files stays there until the end.
     """
 
     chains: list[Chain]
@@ -71,7 +76,9 @@ class _Ensemble:
     def __post_init__(self) -> None:
         self.positions = [chain.position() for chain in self.chains]
         self.pieces = [
-            list(position.files.pieces(self.schedule.spacing)) if position.files and self.schedule.grows else []
+            list(position.files.pieces(self.schedule.spacing))
+            if position.files and self.schedule.grows
+            else []
             for position in self.positions
         ]
 
@@ -95,14 +102,19 @@ class _Ensemble:
     def _in_threads(self, part: Round, n_workers: int) -> dict[int, Outcome]:
         """The outcome of each chain that has a way to go; n_workers of them run at a time.
 
-        Their threads have ended when this function returns or raises: compiled code that runs while the interpreter goes down
-        can crash the process.
+        Their threads have ended when this function returns or raises: compiled code that runs while
+        the interpreter goes down can crash the process.
         """
         places = self._behind(part)
         if min(n_workers, len(places)) <= 1:
-            return {i: _outcome(self.chains[i], self.positions[i], part, self.watch) for i in places}
+            return {
+                i: _outcome(self.chains[i], self.positions[i], part, self.watch) for i in places
+            }
         with ThreadPoolExecutor(n_workers, thread_name_prefix="dualview-chain") as pool:
-            futures = {i: pool.submit(_outcome, self.chains[i], self.positions[i], part, self.watch) for i in places}
+            futures = {
+                i: pool.submit(_outcome, self.chains[i], self.positions[i], part, self.watch)
+                for i in places
+            }
             try:
                 return {i: future.result() for i, future in futures.items()}
             except BaseException:
@@ -110,13 +122,20 @@ class _Ensemble:
                 raise
 
     def _elsewhere(self, part: Round) -> None:
-        """The same in other processes, which see neither this one's progress display nor its request to stop.
+        """The same in other processes, which see neither this one's progress display nor its
+        request to stop.
 
         They are asked to run for a moment, again and again; the draws do not depend on how often.
         """
         while (places := self._behind(part)) and not self.watch.is_over:
-            seconds = _SLICE if self.watch.until is None else min(_SLICE, self.watch.until - time.monotonic())
-            tasks: Any = (delayed(_remote)(self.chains[i], self.positions[i], part, seconds) for i in places)
+            seconds = (
+                _SLICE
+                if self.watch.until is None
+                else min(_SLICE, self.watch.until - time.monotonic())
+            )
+            tasks: Any = (
+                delayed(_remote)(self.chains[i], self.positions[i], part, seconds) for i in places
+            )
             try:
                 outcomes = dict(zip(places, Parallel(n_jobs=self.n_jobs)(tasks), strict=True))
             except Exception:
@@ -125,14 +144,17 @@ class _Ensemble:
                 raise
             for i, outcome in outcomes.items():
                 if self.watch.progress is not None and not isinstance(outcome, Failure):
-                    self.watch.progress(self.chains[i].index, outcome[0].iteration, outcome[0].n_clusters)
+                    self.watch.progress(
+                        self.chains[i].index, outcome[0].iteration, outcome[0].n_clusters
+                    )
             self._take(outcomes, part)
 
     def _behind(self, part: Round) -> list[int]:
         return [i for i, iteration in enumerate(self.iterations) if iteration < part.stop]
 
     def _take(self, outcomes: dict[int, Outcome], part: Round) -> None:
-        """Note where the chains have come to, and leave out those that have failed. What is kept in memory is thinned."""
+        """Note where the chains have come to, and leave out those that have failed. What is kept in
+        memory is thinned."""
         failures = []
         for i, outcome in outcomes.items():
             if isinstance(outcome, Failure):
@@ -161,7 +183,9 @@ class _Ensemble:
 
     def _keep(self, i: int, piece: Piece, part: Round) -> None:
         pieces = [*self.pieces[i], piece]
-        if any(one.stride != part.stride for one in pieces):  # thinned in one piece, so that memory stays what it was
+        if any(
+            one.stride != part.stride for one in pieces
+        ):  # thinned in one piece, so that memory stays what it was
             record = joined(pieces, part.stride, self.schedule.spacing)
             pieces = [Piece(0, piece.stop, part.stride, record)]
         self.pieces[i] = pieces
@@ -169,13 +193,22 @@ class _Ensemble:
     def record(self, i: int, stride: int) -> Record:
         """Everything that a chain has kept."""
         files, spacing = self.positions[i].files, self.schedule.spacing
-        pieces = files.pieces(spacing) if files is not None and not self._in_memory(i) else self.pieces[i]
+        pieces = (
+            files.pieces(spacing)
+            if files is not None and not self._in_memory(i)
+            else self.pieces[i]
+        )
         return joined(pieces, stride, spacing)
 
     def drawn(self, part: Round, ended: Ended) -> Drawn:
         """The draws of all chains that have some, cut to the same length."""
         schedule, spacing = self.schedule, self.schedule.spacing
-        stride = max([part.stride, *(position.files.stride(spacing) for position in self.positions if position.files)])
+        stride = max(
+            [
+                part.stride,
+                *(position.files.stride(spacing) for position in self.positions if position.files),
+            ]
+        )
         records = {i: self.record(i, stride) for i in range(len(self.chains))}
         records = {i: record for i, record in records.items() if record.n_draws}
         if not records:
@@ -192,7 +225,8 @@ class _Ensemble:
 def _nothing_yet(ended: Ended) -> BaseException:
     if ended == "max_time":
         return InputError(
-            "max_time ran out before the end of warm-up, so there are no draws. Give more time, or a smaller n_warmup."
+            "max_time ran out before the end of warm-up, so there are no draws. Give more time, "
+            "or a smaller n_warmup."
         )
     return KeyboardInterrupt("stopped during warm-up: there are no draws yet")
 
@@ -204,21 +238,27 @@ def run_chains(
     judge: Judge | None = None,
     max_time: float | None = None,
 ) -> Drawn:
-    """Run chains with a stream each, so that chain 1 of 2 equals chain 1 of 5 whatever runs beside it.
+    """Run chains with a stream each, so that chain 1 of 2 equals chain 1 of 5 whatever runs beside
+    it.
 
-    Threads by default, since kernels release the interpreter; another joblib backend, Dask's among them, when the context says
-    so. n_jobs: chains at a time, see :func:`jobs`. judge: looks at all chains where their schedule says so, and ends those that
-    run until they are good. max_time: seconds, which count from the end of the first iteration, in which code is compiled.
-    Ctrl-C ends all chains after the iteration they are at; they are cut to the same length. A chain that comes to where the
-    posterior is degenerate is left out, now and in later sittings, and the others continue; it is an error when none is left.
-    Any other error ends all chains and is raised. No thread is left at work.
+    Threads by default, since kernels release the interpreter; another joblib backend, Dask's among
+    them, when the context says so. n_jobs: chains at a time, see :func:`jobs`. judge: looks at all
+    chains where their schedule says so, and ends those that run until they are good. max_time:
+    seconds, which count from the end of the first iteration, in which code is compiled. Ctrl-C ends
+    all chains after the iteration they are at; they are cut to the same length. A chain that comes
+    to where the posterior is degenerate is left out, now and in later sittings, and the others
+    continue; it is an error when none is left. Any other error ends all chains and is raised. No
+    thread is left at work.
     """
     chains, failures = _without_failed(chains)
     _tell_of_failures(progress, failures)
     n_jobs = jobs(n_jobs, len(chains), max(chain.model.n_users for chain in chains))
-    # Threads that limit BLAS one by one leave it limited when they end in another order than they began.
+    # Threads that limit BLAS one by one leave it limited when they end in another order than they
+    # began.
     with _interruptible() as stop, threadpool_limits(1):
-        return _rounds(_Ensemble(chains, n_jobs, Watch(progress, stop), stop, failures), judge, max_time)
+        return _rounds(
+            _Ensemble(chains, n_jobs, Watch(progress, stop), stop, failures), judge, max_time
+        )
 
 
 def _rounds(ensemble: _Ensemble, judge: Judge | None, max_time: float | None) -> Drawn:
@@ -253,7 +293,9 @@ def _without_failed(chains: list[Chain]) -> tuple[list[Chain], list[Failure]]:
         if chain.folder is not None and (reason := chain.folder.failure(chain.index)) is not None
     ]
     if failures and len(failures) == len(chains):
-        raise DegenerateError(f"{failure_text(failures, len(chains))} This was in an earlier session. {TRY_AGAIN}")
+        raise DegenerateError(
+            f"{failure_text(failures, len(chains))} This was in an earlier session. {TRY_AGAIN}"
+        )
     failed = {failure.chain for failure in failures}
     return [chain for chain in chains if chain.index not in failed], failures
 
@@ -266,7 +308,8 @@ def _tell_of_failures(progress: Progress | None, failures: list[Failure]) -> Non
 
 
 def _outcome(chain: Chain, position: Position, part: Round, watch: Watch) -> Outcome:
-    """Where a chain comes to in a round, or why it failed; an error of any other kind asks the other chains to stop."""
+    """Where a chain comes to in a round, or why it failed; an error of any other kind asks the
+    other chains to stop."""
     try:
         return chain.advance(position, part, watch)
     except DegenerateError as error:
@@ -298,20 +341,28 @@ def failure_text(failures: Sequence[Failure], n_chains: int) -> str:
     by_reason: dict[str, list[int]] = {}
     for failure in sorted(failures):
         by_reason.setdefault(failure.reason, []).append(failure.chain)
-    texts = [f"{_chains_text(chains)} of {n_chains} (counting from 0) failed: {why}" for why, chains in by_reason.items()]
+    texts = [
+        f"{_chains_text(chains)} of {n_chains} (counting from 0) failed: {why}"
+        for why, chains in by_reason.items()
+    ]
     return " ".join(texts)
 
 
 def _chains_text(indices: list[int]) -> str:
-    return f"Chain {indices[0]}" if len(indices) == 1 else f"Chains {', '.join(str(index) for index in indices)}"
+    return (
+        f"Chain {indices[0]}"
+        if len(indices) == 1
+        else f"Chains {', '.join(str(index) for index in indices)}"
+    )
 
 
 def jobs(n_jobs: int | None, n_chains: int, n_users: int) -> int | None:
     """How many chains run at a time, as joblib takes it.
 
-    None: as many as there are cores, unless a context such as ``joblib.parallel_config``, or a parallel search whose worker
-    this is, says something about jobs or backends; then joblib's rules hold. Chains of very many users run one after the other,
-    since their sweeps use all cores themselves and each chain needs memory of its own.
+    None: as many as there are cores, unless a context such as ``joblib.parallel_config``, or a
+    parallel search whose worker this is, says something about jobs or backends; then joblib's rules
+    hold. Chains of very many users run one after the other, since their sweeps use all cores
+    themselves and each chain needs memory of its own.
     """
     if n_jobs is not None:
         return min(n_jobs, n_chains)
@@ -322,13 +373,16 @@ def jobs(n_jobs: int | None, n_chains: int, n_users: int) -> int | None:
 
 def is_configured() -> bool:
     """Whether a joblib context is active that says something about jobs or backends."""
-    config = getattr(joblib.parallel._backend, "config", None) or {}  # no public function tells 'not set' from 1
+    config = (
+        getattr(joblib.parallel._backend, "config", None) or {}
+    )  # no public function tells 'not set' from 1
     return any(config.get(name, default) is not default for name, default in _UNSET.items())
 
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """The first Ctrl-C sets the event, the second interrupts at once. In other threads than the main one nothing changes."""
+    """The first Ctrl-C sets the event, the second interrupts at once. In other threads than the
+    main one nothing changes."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -1,10 +1,11 @@
 """Chains on disk: chunks of draws with the state that follows them.
 
-A run's folder holds manifest.json, a lock, and a folder per chain with chunks named START-STOP-LEVEL-DIGEST.h5: HDF5 files
-with the draws of iterations START to STOP and the chain's state at STOP. The digest is of the file's own bytes, so that a
-torn or foreign file is known by its name. Sixteen chunks of a level are joined to one of the next, so that files stay few.
-Where draws lie further apart than every thin-th, the name ends in -STRIDE.h5; when a growing chain thins its draws, its chunks
-are written again with fewer.
+A run's folder holds manifest.json, a lock, and a folder per chain with chunks named
+START-STOP-LEVEL-DIGEST.h5: HDF5 files with the draws of iterations START to STOP and the chain's
+state at STOP. The digest is of the file's own bytes, so that a torn or foreign file is known by its
+name. Sixteen chunks of a level are joined to one of the next, so that files stay few. Where draws
+lie further apart than every thin-th, the name ends in -STRIDE.h5; when a growing chain thins its
+draws, its chunks are written again with fewer.
 """
 
 import hashlib
@@ -45,7 +46,14 @@ class Chunk:
         match = _NAME.fullmatch(path.name)
         if match is None:
             return None
-        return cls(path, int(match[1]), int(match[2]), int(match[3]), match[4], int(match[5]) if match[5] else None)
+        return cls(
+            path,
+            int(match[1]),
+            int(match[2]),
+            int(match[3]),
+            match[4],
+            int(match[5]) if match[5] else None,
+        )
 
     def content(self) -> bytes | None:
         """The file's bytes, or None when they are not what was written."""
@@ -57,7 +65,8 @@ class Chunk:
 
 
 class ChainFiles:
-    """The chunks of one chain. Only those that follow each other from iteration 0 without a gap count."""
+    """The chunks of one chain. Only those that follow each other from iteration 0 without a gap
+    count."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -80,7 +89,8 @@ class ChainFiles:
         return self._chunks[-1].stop if self._chunks else 0
 
     def discard_rest(self) -> None:
-        """Remove what does not count: torn chunks, parts of joined ones, unfinished temporary files."""
+        """Remove what does not count: torn chunks, parts of joined ones, unfinished temporary
+        files."""
         kept = {chunk.path for chunk in self._chunks}
         for path in self._folder.iterdir():
             if path not in kept and (Chunk.at(path) is not None or path.name.endswith(".part")):
@@ -91,7 +101,8 @@ class ChainFiles:
         return _read(self._chunks[-1])[1] if self._chunks else None
 
     def append(self, piece: Piece, snapshot: Snapshot, spacing: Spacing) -> None:
-        """Write the draws since the last chunk, with the state that follows them; chunks with closer draws are thinned."""
+        """Write the draws since the last chunk, with the state that follows them; chunks with
+        closer draws are thinned."""
         stride = None if piece.stride == spacing.thin else piece.stride
         self._add(_packed(piece.record, snapshot), self.iteration, snapshot.iteration, 0, stride)
         if any(chunk.stride != stride for chunk in self._chunks):
@@ -163,7 +174,12 @@ def _digest(content: bytes) -> str:
 
 def _packed(record: Record, snapshot: Snapshot) -> bytes:
     """An HDF5 file in memory."""
-    groups = {"fixed": record.fixed, "ragged": record.ragged, "scalars": record.scalars, "state": snapshot.arrays()}
+    groups = {
+        "fixed": record.fixed,
+        "ragged": record.ragged,
+        "scalars": record.scalars,
+        "state": snapshot.arrays(),
+    }
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         file.attrs["iteration"] = snapshot.iteration
@@ -184,5 +200,7 @@ def _read(chunk: Chunk) -> tuple[Record, Snapshot]:
             {name: np.asarray(values[()]) for name, values in file[group].items()}
             for group in ("fixed", "ragged", "scalars", "state")
         )
-        snapshot = Snapshot.from_arrays(int(file.attrs["iteration"]), state, str(file.attrs["generator"]))
+        snapshot = Snapshot.from_arrays(
+            int(file.attrs["iteration"]), state, str(file.attrs["generator"])
+        )
     return Record(fixed, ragged, scalars, snapshot.moments), snapshot

@@ -1,4 +1,5 @@
-"""Progress display: one line for all chains on a terminal or in a notebook, or one line per convergence check in a log."""
+"""Progress display: one line for all chains on a terminal or in a notebook, or one line per
+convergence check in a log."""
 
 import math
 import shutil
@@ -17,7 +18,8 @@ _CELLS = 20
 
 
 class Watcher(ABC):
-    """Interface of progress displays: called after every few iterations of a chain, and after each check of all of them."""
+    """Interface of progress displays: called after every few iterations of a chain, and after each
+    check of all of them."""
 
     @abstractmethod
     def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:
@@ -35,22 +37,38 @@ def look_text(look: Look | None) -> str:
     """Largest R̂ and least effective size in words; nothing before the first look."""
     if look is None or math.isnan(look.r_hat):
         return ""
-    r_hat = "above 100" if look.r_hat > 100 else f"{look.r_hat:.3f}" if look.r_hat < 1.1 else f"{look.r_hat:.2f}"
+    r_hat = (
+        "above 100"
+        if look.r_hat > 100
+        else f"{look.r_hat:.3f}"
+        if look.r_hat < 1.1
+        else f"{look.r_hat:.2f}"
+    )
     return f"R-hat {r_hat}, {look.ess:.0f} effective draws, "
 
 
 class Bar(Watcher):
-    """One line that is written over and over, at most ten times a second, to standard error by default.
+    """One line that is written over and over, at most ten times a second, to standard error by
+    default.
 
-    It has iterations, the largest R̂ and the least effective size at the last look, clusters of each chain now, seconds so far
-    and an estimate of those to go. Time counts from the first call: before it a first fit compiles.
+    It has iterations, the largest R̂ and the least effective size at the last look, clusters of
+    each chain now, seconds so far and an estimate of those to go. Time counts from the first call:
+    before it a first fit compiles.
     """
 
-    def __init__(self, n_chains: int, schedule: Schedule, max_time: float | None = None, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        n_chains: int,
+        schedule: Schedule,
+        max_time: float | None = None,
+        stream: TextIO | None = None,
+    ) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._schedule, self._max_time = schedule, math.inf if max_time is None else max_time
         self._iterations = np.zeros(n_chains, dtype=np.int64)
-        self._first = np.full(n_chains, -1, dtype=np.int64)  # where each chain was at its first call
+        self._first = np.full(
+            n_chains, -1, dtype=np.int64
+        )  # where each chain was at its first call
         self._clusters = np.zeros(n_chains, dtype=np.int64)
         self._runs = np.ones(n_chains, dtype=bool)  # not those that have failed
         self._look: Look | None = None
@@ -60,7 +78,9 @@ class Bar(Watcher):
         self._lock = Lock()
 
     def __enter__(self) -> Self:
-        self._write(f"{self._count()}; the first fit on a machine compiles for half a minute", 0.0, "\r")
+        self._write(
+            f"{self._count()}; the first fit on a machine compiles for half a minute", 0.0, "\r"
+        )
         return self
 
     def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:
@@ -75,7 +95,8 @@ class Bar(Watcher):
             self._lock.release()
 
     def looked(self, look: Look, length: Length) -> None:
-        """Keep what the look has found, and how long the chains will have to be if it continues like this."""
+        """Keep what the look has found, and how long the chains will have to be if it continues
+        like this."""
         self._look, self._wanted = look, look.times * length.n_iterations
         self._show(time.monotonic(), "\r")
 
@@ -83,7 +104,12 @@ class Bar(Watcher):
         """Count and wait for the others alone."""
         self._runs[chain] = False
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._show(time.monotonic(), "\n")
 
     def _show(self, now: float, end: str) -> None:

@@ -14,27 +14,39 @@ from dualview.files.writing import make_folder, write_whole
 
 _FORMAT = "dualview run"
 UNTIL_GOOD = "until converged"  # in place of a number of iterations
-_VERSION = 3  # also counts samplers: chains that another one began would continue with other numbers
+_VERSION = (
+    3  # also counts samplers: chains that another one began would continue with other numbers
+)
 
 
 def versions() -> dict[str, str]:
     """What the numbers depend on besides data and settings."""
     packages = ("numpy", "scipy", "numba", "scikit-learn")
-    return {"dualview": __version__, "python": platform.python_version(), **{name: version(name) for name in packages}}
+    return {
+        "dualview": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
 
 
 def check_not_newer(folder: Path) -> None:
-    """Raise where a folder's manifest says that a newer version made the run, whose files may mean something else."""
+    """Raise where a folder's manifest says that a newer version made the run, whose files may mean
+    something else."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
     except (OSError, ValueError):  # whoever needs it says what is wrong with it
         return
-    found = manifest.get("format_version") if isinstance(manifest, dict) and manifest.get("format") == _FORMAT else None
+    found = (
+        manifest.get("format_version")
+        if isinstance(manifest, dict) and manifest.get("format") == _FORMAT
+        else None
+    )
     if isinstance(found, int) and found > _VERSION:
         made = manifest.get("versions")
         by = f" {made['dualview']}" if isinstance(made, dict) and "dualview" in made else ""
         raise FileError(
-            f"{folder} was made by a newer version of dualview{by} (format {found}; dualview {__version__} reads formats up to "
+            f"{folder} was made by a newer version of dualview{by} (format {found}; dualview "
+            f"{__version__} reads formats up to "
             f"{_VERSION}). Use that version or a later one: pip install --upgrade dualview."
         )
 
@@ -56,10 +68,13 @@ class FolderLock:
             owner = self._file.read().strip() or "unknown"
             self._file.close()
             raise FileError(
-                f"Another run is using {self._path.parent} (process {owner}). Wait for it, stop it, or use another folder."
+                f"Another run is using {self._path.parent} (process {owner}). Wait for it, stop "
+                "it, or use another folder."
             ) from None
         except OSError as error:
-            raise FileError(f"{self._path} cannot be written: {error.strerror or error}.") from error
+            raise FileError(
+                f"{self._path} cannot be written: {error.strerror or error}."
+            ) from error
         self._file.truncate(0)
         self._file.write(str(os.getpid()))
         self._file.flush()
@@ -119,23 +134,36 @@ class RunFolder:
         path = self.path / "manifest.json"
         if not path.exists():
             if any(self.path.glob("chain-*")):
-                raise FileError(f"{self.path} has chains but no manifest.json: the run is incomplete. Use another folder.")
+                raise FileError(
+                    f"{self.path} has chains but no manifest.json: the run is incomplete. Use "
+                    "another folder."
+                )
             return None
         try:
             manifest = json.loads(path.read_text())
         except (OSError, ValueError) as error:
-            raise FileError(f"{path} cannot be read ({error}): it is damaged. Use another folder.") from error
+            raise FileError(
+                f"{path} cannot be read ({error}): it is damaged. Use another folder."
+            ) from error
         if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
             raise FileError(f"{path} is not from a run of dualview. Use another folder.")
         check_not_newer(self.path)
         if manifest.get("format_version") != _VERSION:
             raise FileError(
-                f"{self.path} was started by another version of dualview, whose sampler draws other numbers (format "
-                f"{manifest.get('format_version')}, now {_VERSION}). Its posterior.nc can still be loaded; to continue it, use "
+                f"{self.path} was started by another version of dualview, whose sampler draws "
+                "other numbers (format "
+                f"{manifest.get('format_version')}, now {_VERSION}). Its posterior.nc can still "
+                "be loaded; to continue it, use "
                 "that version. To fit again, use another folder."
             )
-        if not isinstance(manifest.get("made_with"), dict) or not str(manifest.get("entropy", "")).isdecimal():
-            raise FileError(f"{path} is damaged: it does not say what the run was made with. Use another folder.")
+        if (
+            not isinstance(manifest.get("made_with"), dict)
+            or not str(manifest.get("entropy", "")).isdecimal()
+        ):
+            raise FileError(
+                f"{path} is damaged: it does not say what the run was made with. Use another "
+                "folder."
+            )
         return manifest
 
     def write_manifest(self, content: dict[str, Any]) -> None:
@@ -150,8 +178,8 @@ class RunFolder:
     def claim(self, made_with: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
         """Take the folder for a run; returns its manifest.
 
-        made_with is what may not change between sittings, n_draws of a fixed length apart, which may grow. notes (seed,
-        versions) are kept from the first sitting.
+        made_with is what may not change between sittings, n_draws of a fixed length apart, which
+        may grow. notes (seed, versions) are kept from the first sitting.
         """
         manifest = self.manifest()
         if manifest is None:
@@ -160,7 +188,8 @@ class RunFolder:
             changes = _changes(manifest["made_with"], made_with)
             if changes:
                 raise InputError(
-                    f"The run in {self.path} was made with other data or settings: {'; '.join(changes)}. Use the same "
+                    f"The run in {self.path} was made with other data or settings: "
+                    f"{'; '.join(changes)}. Use the same "
                     "again, or another folder."
                 )
             manifest = {**manifest, "made_with": made_with}
@@ -178,6 +207,8 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
             if new < old:
                 changes.append(f"n_draws was {old} and can only grow, now {new}")
         elif old != new:
-            hidden = any(isinstance(value, str) and value.startswith("sha256:") for value in (old, new))
+            hidden = any(
+                isinstance(value, str) and value.startswith("sha256:") for value in (old, new)
+            )
             changes.append(f"{name} has changed" if hidden else f"{name} was {old!r}, now {new!r}")
     return changes

@@ -1,8 +1,9 @@
 """Schedules: how long chains run, when convergence is checked, and which states are kept.
 
-A chain of fixed length keeps every thin-th state after its warm-up. A chain that grows keeps states that lie ever further
-apart, so that their number stays below a limit: whenever there would be too many, every second one is dropped. All of this
-follows from numbers of iterations alone, so that neither the number of workers nor a kill in between changes anything.
+A chain of fixed length keeps every thin-th state after its warm-up. A chain that grows keeps states
+that lie ever further apart, so that their number stays below a limit: whenever there would be too
+many, every second one is dropped. All of this follows from numbers of iterations alone, so that
+neither the number of workers nor a kill in between changes anything.
 """
 
 from abc import ABC, abstractmethod
@@ -23,13 +24,16 @@ _MOST_TIMES = 100  # n_draws: how many draws a chain makes at most, by default
 _MOST_WORK = 50_000_000  # users × iterations of a chain, by default; minutes
 _LEAST_TIMES = 2  # n_draws, however many users there are
 _LOOKS = 4  # while the length of a chain doubles
-_EARLY = 16  # chains wait for each other after 1/16 of n_draws, 4/16, ...: a time limit then does not find some without draws
+# chains wait for each other after 1/16 of n_draws, 4/16, ...: a time limit then does not find some
+# without draws
+_EARLY = 16
 
 Ended = Literal["length", "converged", "max_draws", "max_time", "interrupted"]
 
 
 class Round(NamedTuple):
-    """All chains run up to an iteration, keeping states that lie stride iterations apart; then they may be looked at."""
+    """All chains run up to an iteration, keeping states that lie stride iterations apart; then they
+    may be looked at."""
 
     stop: int
     stride: int
@@ -37,7 +41,8 @@ class Round(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What the diagnostics say of all chains: whether they are good enough, the largest R̂ and the least effective size.
+    """What the diagnostics say of all chains: whether they are good enough, the largest R̂ and the
+    least effective size.
 
     times: how many times as long the chains would have to be, roughly.
     """
@@ -49,8 +54,8 @@ class Look(NamedTuple):
 
 
 class Length(NamedTuple):
-    """How long the chains of a fit were in the end: iterations, those of the warm-up among them, iterations for each draw that
-    was kept, and why they ended."""
+    """How long the chains of a fit were in the end: iterations, those of the warm-up among them,
+    iterations for each draw that was kept, and why they ended."""
 
     n_iterations: int
     n_warmup: int
@@ -62,8 +67,8 @@ class Length(NamedTuple):
 class Schedule(ABC):
     """What all schedules have in common.
 
-    n_warmup: iterations before the first state that can be kept. n_whole: None to keep n_draws states whole; else a summary of
-    them with about n_whole of them whole.
+    n_warmup: iterations before the first state that can be kept. n_whole: None to keep n_draws
+    states whole; else a summary of them with about n_whole of them whole.
     """
 
     n_warmup: int
@@ -97,7 +102,8 @@ class Schedule(ABC):
 
     @abstractmethod
     def dropped(self, n: int, stride: int) -> int:
-        """How many of the first n draws of a chain, stride iterations apart, are warm-up that was not known beforehand."""
+        """How many of the first n draws of a chain, stride iterations apart, are warm-up that was
+        not known beforehand."""
 
 
 class Spacing(NamedTuple):
@@ -123,7 +129,8 @@ class Spacing(NamedTuple):
 
 @dataclass(frozen=True)
 class FixedLength(Schedule):
-    """n_warmup iterations, then n_draws × thin. looks: how often chains are looked at on the way, for somebody who watches."""
+    """n_warmup iterations, then n_draws × thin. looks: how often chains are looked at on the way,
+    for somebody who watches."""
 
     looks: int = 0
     grows = False
@@ -135,7 +142,9 @@ class FixedLength(Schedule):
     def rounds(self) -> Iterator[Round]:
         """One, or as many as there are looks."""
         for i in range(1, self.looks):
-            yield Round(self.n_warmup + i * self.n_draws // self.looks * self.thin, self.thin, look=True)
+            yield Round(
+                self.n_warmup + i * self.n_draws // self.looks * self.thin, self.thin, look=True
+            )
         yield Round(self.n_iterations, self.thin, look=self.looks > 0)
 
     def dropped(self, n: int, stride: int) -> int:  # noqa: ARG002
@@ -145,11 +154,13 @@ class FixedLength(Schedule):
 
 @dataclass(frozen=True)
 class UntilGood(Schedule):
-    """Chains that run until a look at them finds them good, or until they have made max_draws draws, thin iterations apart.
+    """Chains that run until a look at them finds them good, or until they have made max_draws
+    draws, thin iterations apart.
 
-    They are looked at four times while their length doubles. chosen: the warm-up is not known beforehand (n_warmup is 0), and a
-    chain keeps up to twice n_draws states, of which the last n_draws count: a fifth to a half of a chain is dropped, another
-    share at each look. Otherwise all states after n_warmup count, n_draws of them or up to half as many.
+    They are looked at four times while their length doubles. chosen: the warm-up is not known
+    beforehand (n_warmup is 0), and a chain keeps up to twice n_draws states, of which the last
+    n_draws count: a fifth to a half of a chain is dropped, another share at each look. Otherwise
+    all states after n_warmup count, n_draws of them or up to half as many.
     """
 
     max_draws: int = 0
@@ -204,35 +215,53 @@ class UntilGood(Schedule):
 
 
 def schedule_of(settings: Settings, n_users: int, looks: int = 0) -> Schedule:
-    """Chains of fixed length, looked at this many times on the way, or chains that run until they are good.
+    """Chains of fixed length, looked at this many times on the way, or chains that run until they
+    are good.
 
-    The moments of a summary cannot be taken apart afterwards, so that its warm-up is known from the start: n_draws × thin by
-    default.
+    The moments of a summary cannot be taken apart afterwards, so that its warm-up is known from the
+    start: n_draws × thin by default.
     """
     n_draws, thin, n_warmup = settings.n_draws, settings.thin, settings.n_warmup
     n_whole = int(settings.n_whole) if settings.keep == "summary" else None
     if settings.is_fixed:
         return FixedLength(n_warmup or 0, n_draws, thin, n_whole, looks)
-    limit = most_draws(n_draws, thin, n_users) if settings.max_draws is None else int(settings.max_draws)
+    limit = (
+        most_draws(n_draws, thin, n_users)
+        if settings.max_draws is None
+        else int(settings.max_draws)
+    )
     if n_warmup is None and n_whole is None:
         return UntilGood(0, n_draws, thin, max_draws=limit)
-    return UntilGood(n_draws * thin if n_warmup is None else n_warmup, n_draws, thin, n_whole, limit, chosen=False)
+    return UntilGood(
+        n_draws * thin if n_warmup is None else n_warmup,
+        n_draws,
+        thin,
+        n_whole,
+        limit,
+        chosen=False,
+    )
 
 
 def most_draws(n_draws: int, thin: int, n_users: int) -> int:
-    """Draws that a chain makes at most where nobody says: a hundred times those it keeps, fewer with more than 500 users."""
+    """Draws that a chain makes at most where nobody says: a hundred times those it keeps, fewer
+    with more than 500 users."""
     return min(_MOST_TIMES * n_draws, max(_LEAST_TIMES * n_draws, _MOST_WORK // (n_users * thin)))
 
 
-def check_length(n_warmup: int | None, n_draws: int, thin: int, n_chains: int, max_draws: int | None = None) -> None:
+def check_length(
+    n_warmup: int | None, n_draws: int, thin: int, n_chains: int, max_draws: int | None = None
+) -> None:
     """Raise where a fit would never end."""
     made, name = (n_draws, "n_draws") if max_draws is None else (max_draws, "max_draws")
     warmup = 0 if n_warmup is None else int(n_warmup)
     n_iterations = warmup + int(made) * int(thin)
     if n_iterations > _MOST_ITERATIONS:
         raise InputError(
-            f"n_warmup + {name} × thin must be at most {_MOST_ITERATIONS:,} iterations per chain; got {warmup:,} + "
+            f"n_warmup + {name} × thin must be at most {_MOST_ITERATIONS:,} iterations per "
+            f"chain; got {warmup:,} + "
             f"{made:,} × {thin:,} = {n_iterations:,}. Draw fewer, or thin less."
         )
     if n_chains > _MOST_CHAINS:
-        raise InputError(f"n_chains must be at most {_MOST_CHAINS:,}; got {n_chains:,}. Two to eight are usual.")
+        raise InputError(
+            f"n_chains must be at most {_MOST_CHAINS:,}; got {n_chains:,}. Two to eight are usual."
+        )

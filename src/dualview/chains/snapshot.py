@@ -18,7 +18,8 @@ Arrays = dict[str, NDArray[Any]]
 class Snapshot:
     """What a chain needs to continue as if nothing had happened.
 
-    parts: what the views of a state that was read back have learned, by view and name; ``state_of`` puts them together.
+    parts: what the views of a state that was read back have learned, by view and name; ``state_of``
+    puts them together.
     """
 
     iteration: int
@@ -28,14 +29,19 @@ class Snapshot:
     parts: dict[str, Arrays] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, iteration: int, state: State, rng: np.random.Generator, moments: Moments | None) -> "Snapshot":
+    def of(
+        cls, iteration: int, state: State, rng: np.random.Generator, moments: Moments | None
+    ) -> "Snapshot":
         return cls(iteration, state, dict(rng.bit_generator.state), moments)
 
     def state_of(self, model: Model) -> State:
         """The state, with the parts of each view put together by the model's views."""
         if not self.parts:
             return self.state
-        return replace(self.state, views={name: model.views[name].restored(parts) for name, parts in self.parts.items()})
+        return replace(
+            self.state,
+            views={name: model.views[name].restored(parts) for name, parts in self.parts.items()},
+        )
 
     def arrays(self) -> Arrays:
         """Everything but the generator."""
@@ -43,13 +49,20 @@ class Snapshot:
         if self.state.latent is not None:
             result["latent"] = self.state.latent
         if self.state.agreement is not None:
-            result |= {f"agreement.{name}": np.asarray(value) for name, value in self.state.agreement._asdict().items()}
+            result |= {
+                f"agreement.{name}": np.asarray(value)
+                for name, value in self.state.agreement._asdict().items()
+            }
         result |= {f"params.{name}": np.asarray(value) for name, value in self.state.params.items()}
-        views = self.parts or {name: view.component_parts | view.base_parts for name, view in self.state.views.items()}
+        views = self.parts or {
+            name: view.component_parts | view.base_parts for name, view in self.state.views.items()
+        }
         for name, parts in views.items():
             result |= {f"view.{name}.{part}": np.asarray(value) for part, value in parts.items()}
         if self.moments is not None:
-            result |= {f"moments.{part}": np.asarray(value) for part, value in vars(self.moments).items()}
+            result |= {
+                f"moments.{part}": np.asarray(value) for part, value in vars(self.moments).items()
+            }
         return result
 
     @classmethod
@@ -72,7 +85,9 @@ class Snapshot:
         state = State(z, float(arrays["alpha"]), {}, arrays.get("latent"), params, agreement)
         moments = None
         if "moments.n" in arrays:
-            moments = Moments(int(arrays["moments.n"]), arrays["moments.mean"], arrays["moments.squares"])
+            moments = Moments(
+                int(arrays["moments.n"]), arrays["moments.mean"], arrays["moments.squares"]
+            )
         return cls(iteration, state, json.loads(generator), moments, parts)
 
     def generator_text(self) -> str:
@@ -85,8 +100,13 @@ class Snapshot:
 
 
 def _agreement(arrays: Arrays, z: NDArray[np.int64]) -> Agreement:
-    """Who agrees, as it was kept: for every table, or, before there could be several, for the one."""
+    """Who agrees, as it was kept: for every table, or, before there could be several, for the
+    one."""
     agrees = np.atleast_2d(arrays["agreement.agrees"]).astype(np.bool_)
     looks = np.atleast_2d(arrays.get("agreement.looks", z)).astype(np.int64)
-    shares = np.atleast_1d(arrays["agreement.shares" if "agreement.shares" in arrays else "agreement.share"])
-    return Agreement(arrays["agreement.acts"].astype(np.int64), looks, agrees, shares.astype(np.float64))
+    shares = np.atleast_1d(
+        arrays["agreement.shares" if "agreement.shares" in arrays else "agreement.share"]
+    )
+    return Agreement(
+        arrays["agreement.acts"].astype(np.int64), looks, agrees, shares.astype(np.float64)
+    )

@@ -1,7 +1,8 @@
-"""Storage of draws: one row per kept draw, and a table of components with one row per cluster of each draw.
+"""Storage of draws: one row per kept draw, and a table of components with one row per cluster of
+each draw.
 
-With very many users it leaves a summary instead: every draw's scalars, clusters and latent vectors of some users, running
-moments of the latent vectors of all, and a few whole draws.
+With very many users it leaves a summary instead: every draw's scalars, clusters and latent vectors
+of some users, running moments of the latent vectors of all, and a few whole draws.
 """
 
 from collections.abc import Iterable
@@ -37,7 +38,8 @@ def anchors(n_users: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Moments:
-    """Number, mean (U, q) and summed outer products of deviations (U, q, q) of vectors that came one by one (Welford 1962)."""
+    """Number, mean (U, q) and summed outer products of deviations (U, q, q) of vectors that came
+    one by one (Welford 1962)."""
 
     n: int
     mean: NDArray[np.float64]
@@ -71,9 +73,10 @@ class Moments:
 class Record:
     """The draws of one chain in working units.
 
-    fixed: arrays (draws, …). ragged: arrays (rows, …) of components, n_components (draws,) rows to each draw in turn. In a
-    summary these are the whole draws, and scalars: arrays (all draws, …) has what is kept of every one, with z (draws, anchors)
-    and latent (draws, anchors, q) of some users; moments of the latent vectors are over all of them.
+    fixed: arrays (draws, …). ragged: arrays (rows, …) of components, n_components (draws,) rows to
+    each draw in turn. In a summary these are the whole draws, and scalars: arrays (all draws, …)
+    has what is kept of every one, with z (draws, anchors) and latent (draws, anchors, q) of some
+    users; moments of the latent vectors are over all of them.
     """
 
     fixed: dict[str, NDArray[Any]]
@@ -92,9 +95,13 @@ class Record:
 
     @classmethod
     def joined(cls, records: Iterable["Record"]) -> "Record":
-        """Records of one chain after each other; empty ones are passed over. The moments are the last ones'."""
+        """Records of one chain after each other; empty ones are passed over. The moments are the
+        last ones'."""
         parts = list(records)
-        fixed, ragged = _joined([part.fixed for part in parts]), _joined([part.ragged for part in parts])
+        fixed, ragged = (
+            _joined([part.fixed for part in parts]),
+            _joined([part.ragged for part in parts]),
+        )
         moments = next((part.moments for part in reversed(parts) if part.moments is not None), None)
         return cls(fixed, ragged, _joined([part.scalars for part in parts]), moments)
 
@@ -106,16 +113,25 @@ class Record:
         return Record(fixed, {name: values[rows] for name, values in self.ragged.items()})
 
     def between(self, draws: slice, scalars: slice) -> "Record":
-        """A stretch of the whole draws and one of the scalars; moments are over all that were made."""
-        before, rows = (int(self.fixed["n_components"][part].sum()) for part in (slice(draws.start), draws))
+        """A stretch of the whole draws and one of the scalars; moments are over all that were
+        made."""
+        before, rows = (
+            int(self.fixed["n_components"][part].sum()) for part in (slice(draws.start), draws)
+        )
         fixed = {name: values[draws] for name, values in self.fixed.items()}
         ragged = {name: values[before : before + rows] for name, values in self.ragged.items()}
-        return Record(fixed, ragged, {name: values[scalars] for name, values in self.scalars.items()}, self.moments)
+        return Record(
+            fixed,
+            ragged,
+            {name: values[scalars] for name, values in self.scalars.items()},
+            self.moments,
+        )
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What a chain kept in the iterations after start, up to stop, with draws that lie stride iterations apart."""
+    """What a chain kept in the iterations after start, up to stop, with draws that lie stride
+    iterations apart."""
 
     start: int
     stop: int
@@ -131,7 +147,9 @@ class Piece:
         kept = record.only(np.flatnonzero(whole)) if record.fixed else Record({}, {})
         every = spacing.numbers(self.start, self.stop, self.stride) % times == 0
         scalars = {name: values[every] for name, values in record.scalars.items()}
-        return Piece(self.start, self.stop, stride, Record(kept.fixed, kept.ragged, scalars, record.moments))
+        return Piece(
+            self.start, self.stop, stride, Record(kept.fixed, kept.ragged, scalars, record.moments)
+        )
 
 
 def joined(pieces: Iterable[Piece], stride: int, spacing: Spacing) -> Record:
@@ -150,8 +168,9 @@ def _joined(tables: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
 class Store:
     """Collects states and makes a record of them, a batch at a time.
 
-    every: None to keep all draws; else a summary with every such draw whole. Of a summary, times: draws are kept, whole or as
-    scalars, only at every such one that comes; the moments are of all that come.
+    every: None to keep all draws; else a summary with every such draw whole. Of a summary, times:
+    draws are kept, whole or as scalars, only at every such one that comes; the moments are of all
+    that come.
     """
 
     model: Model
@@ -179,7 +198,8 @@ class Store:
                 self._pack()
 
     def add(self, draws: Record | None, last: State | None) -> None:
-        """Keep what some steps have left: the draws of a compiled call, then the last state, where there is one."""
+        """Keep what some steps have left: the draws of a compiled call, then the last state, where
+        there is one."""
         if draws is not None:
             self._extend(draws)
         if last is not None:
@@ -192,10 +212,17 @@ class Store:
         whole = np.arange(record.n_draws)
         if self.every is not None:
             per_user = {f"params.{name}" for name in self.model.per_user}
-            named = {name: values for name, values in record.fixed.items() if name not in per_user | _WHOLE}
+            named = {
+                name: values
+                for name, values in record.fixed.items()
+                if name not in per_user | _WHOLE
+            }
             named |= self._anchored(record.fixed["z"], record.fixed.get("latent"))
             number = self.n_seen + 1 + whole
-            self._scalars += [{name: values[i] for name, values in named.items()} for i in whole[number % self.times == 0]]
+            self._scalars += [
+                {name: values[i] for name, values in named.items()}
+                for i in whole[number % self.times == 0]
+            ]
             for latent in record.fixed.get("latent", ()):
                 self.moments = (self.moments or Moments.none(latent)).with_one(latent)
             whole = whole[number % (self.every * self.times) == 0]
@@ -206,7 +233,9 @@ class Store:
     def _anchored(self, z: NDArray[Any], latent: NDArray[np.float64] | None) -> Row:
         """Clusters (…, U) and latent vectors (…, U, q) of the anchors alone."""
         users = anchors(self.model.n_users)
-        return {"z": z[..., users].astype(np.int32)} | ({} if latent is None else {"latent": latent[..., users, :]})
+        return {"z": z[..., users].astype(np.int32)} | (
+            {} if latent is None else {"latent": latent[..., users, :]}
+        )
 
     def _pack(self) -> None:
         if self._states:
@@ -216,15 +245,21 @@ class Store:
     def drain(self) -> Record:
         """Everything kept since the last time; moments since the first."""
         self._pack()
-        record = Record.joined([*self._records, Record({}, {}, _stacked(self._scalars), self.moments)])
+        record = Record.joined(
+            [*self._records, Record({}, {}, _stacked(self._scalars), self.moments)]
+        )
         self._records.clear()
         self._scalars.clear()
         return record
 
 
 def _scalars(model: Model, state: State) -> tuple[Row, Row]:
-    """The numbers of a draw that do not depend on how clusters are numbered, by name; apart, those of which users have one."""
-    row: Row = {"n_clusters": int(np.count_nonzero(state.counts)), "log_joint": model.log_joint(state)}
+    """The numbers of a draw that do not depend on how clusters are numbered, by name; apart, those
+    of which users have one."""
+    row: Row = {
+        "n_clusters": int(np.count_nonzero(state.counts)),
+        "log_joint": model.log_joint(state),
+    }
     if model.partition.has_alpha:
         row["alpha"] = state.alpha
     params = {f"params.{name}": value for name, value in state.params.items()}
@@ -243,10 +278,14 @@ def of_tables(values: NDArray[Any]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def labels_by_name(acts: NDArray[Any], looks: NDArray[Any], agrees: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Labels of behavior (n, U) and of tables (n, T, U), and who agrees (n, T, U), in n draws, as they are kept.
+def labels_by_name(
+    acts: NDArray[Any], looks: NDArray[Any], agrees: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """Labels of behavior (n, U) and of tables (n, T, U), and who agrees (n, T, U), in n draws, as
+    they are kept.
 
-    With one table z are its labels, and z_behavior those of behavior; with several, z are those of behavior.
+    With one table z are its labels, and z_behavior those of behavior; with several, z are those of
+    behavior.
     """
     if looks.shape[1] == 1:
         return {"z_behavior": acts.astype(np.int32), "agrees": agrees[:, 0]}
@@ -265,12 +304,19 @@ def _packed(model: Model, draws: list[tuple[State, Row]]) -> Record:
     fixed["z"] = np.array([state.z for state in states], dtype=np.int32)
     agreements = [state.agreement for state in states if state.agreement is not None]
     if agreements:
-        fixed |= labels_by_name(*(np.array([getattr(own, name) for own in agreements]) for name in ("acts", "looks", "agrees")))
+        fixed |= labels_by_name(
+            *(
+                np.array([getattr(own, name) for own in agreements])
+                for name in ("acts", "looks", "agrees")
+            )
+        )
     fixed["n_components"] = np.array([len(row) for row in counts])
     if first.latent is not None:
         fixed["latent"] = np.array([model.functions(state) for state in states])
     ragged: dict[str, Any] = {"count": np.concatenate(counts)}
     for name in first.views:
         parts = [state.views[name].component_parts for state in states]
-        ragged |= {f"{name}.{part}": np.concatenate([view[part] for view in parts]) for part in parts[0]}
+        ragged |= {
+            f"{name}.{part}": np.concatenate([view[part] for view in parts]) for part in parts[0]
+        }
     return Record(fixed, ragged)

@@ -1,8 +1,18 @@
-"""The codebook: the kinds of the columns of a table of users, and the table as the model sees it."""
+"""The codebook: the kinds of the columns of a table of users, and the table as the model sees
+it."""
 
 from dualview.columns.cells import Cells
 from dualview.columns.codebook import Columns, describe_columns
 from dualview.columns.codebook_file import codebook_text, read_columns_file
 from dualview.columns.column import KINDS, Censored, Column
 
-__all__ = ["KINDS", "Cells", "Censored", "Column", "Columns", "codebook_text", "describe_columns", "read_columns_file"]
+__all__ = [
+    "KINDS",
+    "Cells",
+    "Censored",
+    "Column",
+    "Columns",
+    "codebook_text",
+    "describe_columns",
+    "read_columns_file",
+]

@@ -1,4 +1,5 @@
-"""A table of users as the model sees it, (M14) and (M15): intervals for the Gaussian view, codes for the nominal one."""
+"""A table of users as the model sees it, (M14) and (M15): intervals for the Gaussian view, codes
+for the nominal one."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,8 @@ Array = NDArray[np.float64]
 class Cells:
     """Cells of U users in D Gaussian columns, low ≤ x ≤ high, and in J nominal columns.
 
-    low, high (U, D) are on the scale of the Gaussian view (``Column.scale``). An exact cell has low == high, a missing one
-    (−∞, ∞). codes (U, J) are numbers of levels, −1 where missing.
+    low, high (U, D) are on the scale of the Gaussian view (``Column.scale``). An exact cell has low
+    == high, a missing one (−∞, ∞). codes (U, J) are numbers of levels, −1 where missing.
     """
 
     low: Array
@@ -38,20 +39,25 @@ class Cells:
 
     @property
     def inside(self) -> Array:
-        """A number inside each Gaussian cell's interval (U, D): its middle; near its only end; NaN where it is missing."""
+        """A number inside each Gaussian cell's interval (U, D): its middle; near its only end; NaN
+        where it is missing."""
         low = np.where(np.isneginf(self.low), self.high - 1.0, self.low)
         high = np.where(np.isposinf(self.high), self.low + 1.0, self.high)
         with np.errstate(invalid="ignore"):
-            return np.where(self.exact, self.low, np.where(self.missing, np.nan, 0.5 * low + 0.5 * high))
+            return np.where(
+                self.exact, self.low, np.where(self.missing, np.nan, 0.5 * low + 0.5 * high)
+            )
 
     @property
     def is_exact(self) -> bool:
-        """Whether the table is a matrix of numbers: no interval, no missing cell, no nominal column."""
+        """Whether the table is a matrix of numbers: no interval, no missing cell, no nominal
+        column."""
         return self.codes.shape[1] == 0 and bool(self.exact.all())
 
     @property
     def drawn(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Users and columns of the Gaussian cells that are not exact, in the order of their draws: missing ones first."""
+        """Users and columns of the Gaussian cells that are not exact, in the order of their draws:
+        missing ones first."""
         users, columns = np.nonzero(self.low < self.high)
         order = np.lexsort((columns, ~self.missing[users, columns], users))
         return users[order], columns[order]
@@ -63,7 +69,9 @@ class Cells:
 
     def equals(self, other: "Cells") -> bool:
         """Whether two tables are the same."""
-        return all(np.array_equal(one, two) for one, two in zip(self._parts, other._parts, strict=True))
+        return all(
+            np.array_equal(one, two) for one, two in zip(self._parts, other._parts, strict=True)
+        )
 
     @property
     def _parts(self) -> tuple[NDArray[Any], ...]:

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from dualview.columns.cells import Cells
 from dualview.columns.column import Censored, Column
-from dualview.columns.kinds import Wish, censored_column, censored_ends, chosen_column, recoded, wished_column
+from dualview.columns.kinds import (
+    Wish,
+    censored_column,
+    censored_ends,
+    chosen_column,
+    recoded,
+    wished_column,
+)
 from dualview.columns.table import Source, Table
 from dualview.errors import InputError
 
@@ -40,7 +47,11 @@ class Columns:
         chosen = choices(table, columns).values()
         problems = [str(column) for column in chosen if isinstance(column, InputError)]
         if problems:
-            more = f" There are {len(problems) - _SHOWN} more such columns." if len(problems) > _SHOWN else ""
+            more = (
+                f" There are {len(problems) - _SHOWN} more such columns."
+                if len(problems) > _SHOWN
+                else ""
+            )
             raise InputError(" ".join(problems[:_SHOWN]) + more)
         found = tuple(column for column in chosen if isinstance(column, Column))
         if all(column.kind == "ignore" for column in found):
@@ -68,7 +79,8 @@ class Columns:
         Parameters
         ----------
         X : table or array
-            The columns of the fit, in any order; those that are ignored may be missing. An array has them in order.
+            The columns of the fit, in any order; those that are ignored may be missing. An array
+            has them in order.
         unknown : "error" or "missing"
             What a level is that the fit does not know.
         """
@@ -80,14 +92,20 @@ class Columns:
         n_users = table.n_users
         low = np.column_stack([low for low, _ in ends]) if ends else np.empty((n_users, 0))
         high = np.column_stack([high for _, high in ends]) if ends else np.empty((n_users, 0))
-        return Cells(low, high, np.column_stack(codes) if codes else np.empty((n_users, 0), dtype=np.int64))
+        return Cells(
+            low, high, np.column_stack(codes) if codes else np.empty((n_users, 0), dtype=np.int64)
+        )
 
     def values(self, gaussian: Array) -> Array:
-        """Values in the user's units (…, D) of vectors on the Gaussian view's scale; of ordinal columns, numbers of levels."""
-        return np.stack([column.values(gaussian[..., d]) for d, column in enumerate(self.gaussian)], axis=-1)
+        """Values in the user's units (…, D) of vectors on the Gaussian view's scale; of ordinal
+        columns, numbers of levels."""
+        return np.stack(
+            [column.values(gaussian[..., d]) for d, column in enumerate(self.gaussian)], axis=-1
+        )
 
     def observed(self, cells: Cells) -> Array:
-        """What is known of cells in the user's units, (U, D): NaN where they are missing; of censored ones, the only end."""
+        """What is known of cells in the user's units, (U, D): NaN where they are missing; of
+        censored ones, the only end."""
         table = cells.inside
         for d, column in enumerate(self.gaussian):
             if column.kind == "censored":
@@ -97,17 +115,22 @@ class Columns:
         return np.where(cells.missing, np.nan, self.values(table)) if len(self.gaussian) else table
 
     def frame(self, gaussian: Array, codes: NDArray[np.int64]) -> pd.DataFrame:
-        """A table as the user knows it, of vectors (U, D) of the Gaussian view and codes (U, J); levels by name."""
+        """A table as the user knows it, of vectors (U, D) of the Gaussian view and codes (U, J);
+        levels by name."""
         found: dict[str, Any] = {}
         for d, column in enumerate(self.gaussian):
             values = column.values(gaussian[:, d])
             ordered = column.kind == "ordinal"
             found[column.name] = (
-                pd.Categorical.from_codes(values.astype(int), column.levels, ordered=True) if ordered else values
+                pd.Categorical.from_codes(values.astype(int), column.levels, ordered=True)
+                if ordered
+                else values
             )
         for j, column in enumerate(self.nominal):
             found[column.name] = pd.Categorical.from_codes(codes[:, j], column.levels)
-        return pd.DataFrame({column.name: found[column.name] for column in self.columns if column.name in found})
+        return pd.DataFrame(
+            {column.name: found[column.name] for column in self.columns if column.name in found}
+        )
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary of lists, numbers and texts."""
@@ -116,11 +139,19 @@ class Columns:
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Columns":
         """The codebook of a dictionary that ``to_json`` made."""
-        return cls(tuple(Column.from_json(column) for column in record["columns"]), bool(record["is_named"]))
+        return cls(
+            tuple(Column.from_json(column) for column in record["columns"]),
+            bool(record["is_named"]),
+        )
 
     def _matched(self, table: Table) -> Table:
         """The table with the codebook's names; raises where columns are missing or unknown."""
-        needed = [name for column in self.columns if column.kind != "ignore" for name in _source_names(column)]
+        needed = [
+            name
+            for column in self.columns
+            if column.kind != "ignore"
+            for name in _source_names(column)
+        ]
         ignored = [column.name for column in self.columns if column.kind == "ignore"]
         if table.is_named and self.is_named:
             there, known = set(table.names), {*needed, *ignored}
@@ -129,11 +160,18 @@ class Columns:
             if absent or strange:
                 parts = [f"missing: {', '.join(absent[:_SHOWN])}"] if absent else []
                 parts += [f"unknown: {', '.join(strange[:_SHOWN])}"] if strange else []
-                raise InputError(f"X must have the columns of the fit ({'; '.join(parts)}). Add or drop columns.")
+                raise InputError(
+                    f"X must have the columns of the fit ({'; '.join(parts)}). Add or drop columns."
+                )
             return table
-        names = next((names for names in (self.source_names, needed) if len(names) == len(table.names)), None)
+        names = next(
+            (names for names in (self.source_names, needed) if len(names) == len(table.names)), None
+        )
         if names is None:
-            raise InputError(f"X must have the {len(needed)} columns of the fit, in order; it has {len(table.names)}.")
+            raise InputError(
+                f"X must have the {len(needed)} columns of the fit, in order; it has "
+                f"{len(table.names)}."
+            )
         return Table(table.frame.set_axis(names, axis=1), True, table.users)
 
 
@@ -142,12 +180,15 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
 
     The kind of a column is detected from its values, unless ``columns`` sets it:
 
-    ==================================================  ============================================================
+    ==================================================
+    ============================================================
     the column holds                                    kind
-    ==================================================  ============================================================
+    ==================================================
+    ============================================================
     numbers of a NumPy array                            continuous
     flags; two different values                         nominal
-    whole numbers, none below 0                         count, on the scale of log1p if the skewness is above 1
+    whole numbers, none below 0                         count, on the scale of log1p if the skewness
+    is above 1
     other whole numbers                                 rounded to 1
     numbers that are multiples of one step apart, at    rounded to the largest such step
     least 10 % of them shared with another user
@@ -155,21 +196,24 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
     ordered categories, three or more                   ordinal
     other categories, text                              nominal
     pandas intervals                                    censored
-    ==================================================  ============================================================
+    ==================================================
+    ============================================================
 
-    Whole numbers may be stored as floats, as pandas does if cells are missing. NaN, None, NA and NaT are missing cells.
-    Some columns are refused: dates, time spans, lists, columns with one value or none, and text with a different level for
-    every user, or with more than ten levels and more than half as many levels as users. The table shows them as "refused",
-    with the reason; a fit raises an error.
+    Whole numbers may be stored as floats, as pandas does if cells are missing. NaN, None, NA and
+    NaT are missing cells. Some columns are refused: dates, time spans, lists, columns with one
+    value or none, and text with a different level for every user, or with more than ten levels and
+    more than half as many levels as users. The table shows them as "refused", with the reason; a
+    fit raises an error.
 
     Parameters
     ----------
     X : table or array
         One row per user: pandas, polars, Arrow or NumPy.
     columns : dict, optional
-        By name of a column, its kind ("continuous", "rounded", "count", "ordinal", "nominal", "ignore"), a dictionary with more
-        ({"kind": "ordinal", "levels": [...]}, {"kind": "rounded", "step": 0.5}, {"kind": "count", "scale": "log1p"}), or
-        ``Censored(low, high)`` with the names of two columns.
+        By name of a column, its kind ("continuous", "rounded", "count", "ordinal", "nominal",
+        "ignore"), a dictionary with more ({"kind": "ordinal", "levels": [...]}, {"kind": "rounded",
+        "step": 0.5}, {"kind": "count", "scale": "log1p"}), or ``Censored(low, high)`` with the
+        names of two columns.
 
     Returns
     -------
@@ -188,25 +232,36 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
     rows = []
     for name, column in choices(table, columns).items():
         if isinstance(column, InputError):
-            missing = float(table.frame[name].isna().mean()) if name in table.names else float("nan")
+            missing = (
+                float(table.frame[name].isna().mean()) if name in table.names else float("nan")
+            )
             rows.append((name, "refused", str(column), "", missing))
         else:
-            rows.append((name, column.kind, column.why, _levels_text(column.levels), column.missing))
+            rows.append(
+                (name, column.kind, column.why, _levels_text(column.levels), column.missing)
+            )
     return pd.DataFrame(rows, columns=["column", "kind", "why", "levels", "missing"])
 
 
 def choices(table: Table, columns: Mapping[str, Any] | None) -> dict[str, Column | InputError]:
-    """The columns of the codebook by name, or what is wrong with them. Raises where ``columns`` itself is wrong."""
+    """The columns of the codebook by name, or what is wrong with them. Raises where ``columns``
+    itself is wrong."""
     if columns is not None and not isinstance(columns, Mapping):
-        raise InputError(f'columns must be a dictionary such as {{"town": "nominal"}}; got {columns!r:.60}.')
+        raise InputError(
+            f'columns must be a dictionary such as {{"town": "nominal"}}; got {columns!r:.60}.'
+        )
     given = {str(name): wish for name, wish in (columns or {}).items()}
     for name, wish in given.items():
         if isinstance(wish, Censored) and not wish.is_named:
             raise InputError(
-                f"columns[{name!r}] must name the columns of X with the ends, Censored('low', 'high'); got numbers, which are "
+                f"columns[{name!r}] must name the columns of X with the ends, Censored('low', "
+                "'high'); got numbers, which are "
                 "for the outcomes of a behavior."
             )
-    wishes = {name: wish if isinstance(wish, Censored) else Wish.of(name, wish) for name, wish in given.items()}
+    wishes = {
+        name: wish if isinstance(wish, Censored) else Wish.of(name, wish)
+        for name, wish in given.items()
+    }
     found: dict[str, Column | InputError] = {}
     for name in _names(table, given):
         try:
@@ -217,22 +272,34 @@ def choices(table: Table, columns: Mapping[str, Any] | None) -> dict[str, Column
 
 
 def _names(table: Table, given: Mapping[str, Any]) -> list[str]:
-    """Names of the codebook's columns: those of the table, with a censored column in the place of its first end."""
+    """Names of the codebook's columns: those of the table, with a censored column in the place of
+    its first end."""
     censored = {name: wish for name, wish in given.items() if isinstance(wish, Censored)}
-    ends = [(end, name) for name, wish in censored.items() for end in (wish.low, wish.high) if end is not None]
+    ends = [
+        (end, name)
+        for name, wish in censored.items()
+        for end in (wish.low, wish.high)
+        if end is not None
+    ]
     homes = dict(ends)
     absent = [name for name in (*homes, *given) if name not in table.names and name not in censored]
     if absent:
         shown = ", ".join(table.names[:_SHOWN]) + (", …" if len(table.names) > _SHOWN else "")
-        raise InputError(f"columns names {', '.join(map(repr, absent))}, which X does not have; it has {shown}.")
+        raise InputError(
+            f"columns names {', '.join(map(repr, absent))}, which X does not have; it has {shown}."
+        )
     twice = [name for name in given if homes.get(name, name) != name]
     if twice or len(homes) < len(ends):
         again = twice or [end for end, _ in ends if [other for other, _ in ends].count(end) > 1]
-        raise InputError(f"columns uses {again[0]!r} twice, at least once as an end of a censored column. Use it once.")
+        raise InputError(
+            f"columns uses {again[0]!r} twice, at least once as an end of a censored column. Use "
+            "it once."
+        )
     taken = [name for name in censored if name in table.names and name not in homes]
     if taken:
         raise InputError(
-            f"columns calls a censored column {taken[0]!r}, as another column of X is called. Choose another name."
+            f"columns calls a censored column {taken[0]!r}, as another column of X is called. "
+            "Choose another name."
         )
     return list(dict.fromkeys(homes.get(name, name) for name in table.names))
 
@@ -259,13 +326,17 @@ def _ends(column: Column, table: Table, unknown: str) -> tuple[Array, Array]:
         codes = _codes(column, source, unknown)
         return column.intervals(np.where(codes < 0, np.nan, codes))
     if not source.is_numeric and source.holds != "nothing":
-        raise InputError(f"Column {column.name!r} is {column.kind} in the fit and must hold numbers; it holds {source.holds}.")
+        raise InputError(
+            f"Column {column.name!r} is {column.kind} in the fit and must hold numbers; it holds "
+            f"{source.holds}."
+        )
     values = source.numbers()
     if column.kind == "count":
         wrong = (values < 0) | (np.isfinite(values) & (values != np.round(values)))
         if wrong.any():
             raise InputError(
-                f"Column {column.name!r} is a count in the fit: whole numbers from 0; got {values[wrong][0]:g}, in "
+                f"Column {column.name!r} is a count in the fit: whole numbers from 0; got "
+                f"{values[wrong][0]:g}, in "
                 f"{table.who(wrong)}."
             )
     return column.intervals(values)
@@ -275,7 +346,10 @@ def _codes(column: Column, source: Source, unknown: str) -> NDArray[np.int64]:
     if source.holds == "nothing":
         return np.full(len(source.cells), -1, dtype=np.int64)
     if not source.is_listable:
-        raise InputError(f"Column {column.name!r} is {column.kind} in the fit; it holds {source.holds}, which are no levels.")
+        raise InputError(
+            f"Column {column.name!r} is {column.kind} in the fit; it holds {source.holds}, which "
+            "are no levels."
+        )
     return recoded(source, source.texts(), column.levels, unknown).codes
 
 

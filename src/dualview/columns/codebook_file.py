@@ -1,4 +1,5 @@
-"""The codebook as a TOML file to edit, with one table per column, and back to a dictionary for ``columns=``."""
+"""The codebook as a TOML file to edit, with one table per column, and back to a dictionary for
+``columns=``."""
 
 import json
 import tomllib
@@ -17,11 +18,12 @@ _HEAD = """\
 # Kinds: {kinds}.
 # Levels of ordinal columns stand in order, lowest first. Levels that are added here are known to the fit.
 # Two columns with lower and upper ends: kind = "censored", low = "NAME", high = "NAME".
-"""
+"""  # noqa: E501
 
 
 def codebook_text(X: Any, columns: Mapping[str, Any] | None = None) -> str:
-    """The codebook of a table as TOML; columns that a fit would refuse are ignored there, with the reason."""
+    """The codebook of a table as TOML; columns that a fit would refuse are ignored there, with the
+    reason."""
     parts = [_HEAD.format(kinds=", ".join(KINDS))]
     for name, column in choices(Table.of(X), columns).items():
         if isinstance(column, InputError):
@@ -36,7 +38,9 @@ def read_columns_file(path: str | Path) -> dict[str, Any]:
     try:
         record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+        raise FileError(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}."
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not a TOML file: {error}.") from error
     try:
@@ -49,7 +53,10 @@ def _given(name: str, entry: Any) -> Any:
     if isinstance(entry, Mapping) and entry.get("kind") == "censored" and set(entry) > {"kind"}:
         strange = set(entry) - {"kind", "low", "high"}
         if strange:
-            raise InputError(f"columns[{name!r}]: a censored column takes no {sorted(strange)[0]!r}, only low and high.")
+            raise InputError(
+                f"columns[{name!r}]: a censored column takes no {sorted(strange)[0]!r}, only low "
+                "and high."
+            )
         return Censored(entry.get("low"), entry.get("high"))
     Wish.of(name, entry)
     return entry
@@ -57,7 +64,11 @@ def _given(name: str, entry: Any) -> Any:
 
 def _section(column: Column) -> str:
     missing = f"; {100.0 * column.missing:.1f} % missing" if column.missing else ""
-    lines = [f"[{_text(column.name)}]", f"# {_comment(column.why + missing)}", f"kind = {_text(column.kind)}"]
+    lines = [
+        f"[{_text(column.name)}]",
+        f"# {_comment(column.why + missing)}",
+        f"kind = {_text(column.kind)}",
+    ]
     if column.levels:
         lines.append(f"levels = [{', '.join(_text(level) for level in column.levels)}]")
     if column.step is not None:

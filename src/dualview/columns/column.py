@@ -1,4 +1,5 @@
-"""One column of a table of users: its kind, and how its values become intervals on the scale of the Gaussian view and back."""
+"""One column of a table of users: its kind, and how its values become intervals on the scale of the
+Gaussian view and back."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -12,26 +13,36 @@ from dualview.errors import InputError
 Array = NDArray[np.float64]
 
 Kind = Literal["continuous", "rounded", "censored", "count", "ordinal", "nominal", "ignore"]
-KINDS: tuple[Kind, ...] = ("continuous", "rounded", "censored", "count", "ordinal", "nominal", "ignore")
+KINDS: tuple[Kind, ...] = (
+    "continuous",
+    "rounded",
+    "censored",
+    "count",
+    "ordinal",
+    "nominal",
+    "ignore",
+)
 Scale = Literal["identity", "log1p"]
 SCALES: tuple[Scale, ...] = ("identity", "log1p")
 
 
 @dataclass(frozen=True)
 class Censored:
-    """Values that are known to lie between two numbers: a column of a table, or the outcomes of a behavior.
+    """Values that are known to lie between two numbers: a column of a table, or the outcomes of a
+    behavior.
 
-    In a table the ends stand in two columns, which ``columns=`` names: ``columns={"income": dv.Censored("income_low",
-    "income_high")}``. The outcomes of a behavior have numbers as ends: ``dv.UserRegression(user, design, dv.Censored(low,
-    high))``. Where both ends are equal the value is exact; without the low one (NaN or −inf) it is at most the high one;
-    without the high one (NaN or inf) at least the low one; without both it is missing, which outcomes must not be.
+    In a table the ends stand in two columns, which ``columns=`` names: ``columns={"income":
+    dv.Censored("income_low", "income_high")}``. The outcomes of a behavior have numbers as ends:
+    ``dv.UserRegression(user, design, dv.Censored(low, high))``. Where both ends are equal the value
+    is exact; without the low one (NaN or −inf) it is at most the high one; without the high one
+    (NaN or inf) at least the low one; without both it is missing, which outcomes must not be.
     ``Censored("at_least", None)`` has lower ends only.
 
     Parameters
     ----------
     low, high : str, array (n,) or None
-        Names of the columns with the lower and the upper ends, or the ends themselves, of which one may be a number that all
-        share. None: there are no such ends.
+        Names of the columns with the lower and the upper ends, or the ends themselves, of which one
+        may be a number that all share. None: there are no such ends.
     """
 
     low: Any
@@ -41,16 +52,24 @@ class Censored:
         if not self.is_named:
             return
         names = (self.low, self.high)
-        if not all(name is None or isinstance(name, str) for name in names) or self.low == self.high:
+        if (
+            not all(name is None or isinstance(name, str) for name in names)
+            or self.low == self.high
+        ):
             raise InputError(
-                "Censored takes the names of two columns of X, those of the lower and the upper ends, one of which may be "
-                f'None; got {self.low!r} and {self.high!r}. For example: columns={{"income": Censored("low", "high")}}.'
+                "Censored takes the names of two columns of X, those of the lower and the upper "
+                "ends, one of which may be "
+                f"None; got {self.low!r} and {self.high!r}. For example: "
+                f'columns={{"income": Censored("low", "high")}}.'
             )
 
     @property
     def is_named(self) -> bool:
         """Whether the ends are columns of a table; else they are numbers."""
-        return all(end is None or isinstance(end, str) or np.ndim(end) == 0 for end in (self.low, self.high))
+        return all(
+            end is None or isinstance(end, str) or np.ndim(end) == 0
+            for end in (self.low, self.high)
+        )
 
 
 @dataclass(frozen=True)
@@ -77,10 +96,12 @@ class Column:
     scale : "identity" or "log1p"
         The scale on which the Gaussian view sees the column. Counts may be on that of log1p.
     lowest : float or None
-        Of counts: the lowest that is possible, 0, or 1 where the fit's lowest is 1; its interval is open downwards. Of rounded
-        columns: the lowest value of the fit, from which steps are counted.
+        Of counts: the lowest that is possible, 0, or 1 where the fit's lowest is 1; its interval is
+        open downwards. Of rounded columns: the lowest value of the fit, from which steps are
+        counted.
     sources : tuple of (str or None)
-        Of censored columns: the columns with the lower and the upper ends; one name where a column holds intervals.
+        Of censored columns: the columns with the lower and the upper ends; one name where a column
+        holds intervals.
     """
 
     name: str
@@ -101,7 +122,8 @@ class Column:
         return self.kind not in ("nominal", "ignore")
 
     def intervals(self, values: Array) -> tuple[Array, Array]:
-        """Low and high ends on the Gaussian view's scale of values (…) in the user's units, of levels by number; NaN: missing.
+        """Low and high ends on the Gaussian view's scale of values (…) in the user's units, of
+        levels by number; NaN: missing.
 
         Not for censored columns, whose ends are data.
         """
@@ -118,7 +140,8 @@ class Column:
         return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
 
     def values(self, x: Array) -> Array:
-        """Values in the user's units, of ordinal columns numbers of levels, of x (…) on the Gaussian view's scale."""
+        """Values in the user's units, of ordinal columns numbers of levels, of x (…) on the
+        Gaussian view's scale."""
         if self.kind == "ordinal":
             return np.searchsorted(np.asarray(self.cuts), x, side="left").astype(float)
         raw = self.unscaled(x)
@@ -133,7 +156,11 @@ class Column:
         """Numbers in the user's units on the Gaussian view's scale; below the scale's range −∞."""
         if self.scale == "identity":
             return np.asarray(values, dtype=float)
-        return np.log1p(np.maximum(values, -1.0), out=np.full(np.shape(values), -np.inf), where=np.asarray(values) > -1.0)
+        return np.log1p(
+            np.maximum(values, -1.0),
+            out=np.full(np.shape(values), -np.inf),
+            where=np.asarray(values) > -1.0,
+        )
 
     def unscaled(self, x: Array) -> Array:
         """The inverse of ``scaled``: numbers in the user's units, not rounded."""
@@ -141,13 +168,22 @@ class Column:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+        }
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Column":
         """The column of a dictionary that ``to_json`` made."""
         known = {field.name for field in fields(cls)}
         if not {"name", "kind"} <= set(record) <= known or record["kind"] not in KINDS:
-            raise InputError(f"The record of a column must have a name and a kind, and no more than {sorted(known)}.")
-        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
+            raise InputError(
+                "The record of a column must have a name and a kind, and no more than "
+                f"{sorted(known)}."
+            )
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in record.items()
+        }
         return cls(**values)

@@ -1,4 +1,5 @@
-"""The kind of a column, detected from its values or set by the user; ``describe_columns`` states the rules."""
+"""The kind of a column, detected from its values or set by the user; ``describe_columns`` states
+the rules."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,15 +16,25 @@ from dualview.errors import InputError
 
 Array = NDArray[np.float64]
 
-TIED_SHARE = 0.1  # of the users share a value with another: then numbers with a common step are rounded
+TIED_SHARE = (
+    0.1  # of the users share a value with another: then numbers with a common step are rounded
+)
 SKEWED = 1.0  # skewness above which counts are seen on the scale of log1p
 MOST_DECIMALS = 8
 MANY_LEVELS = 10  # up to so many levels are never too many, unless every user has another
 _SHOWN = 3
 _DOUBLE = float(np.finfo(float).eps)
 _MOST_ERROR = 0.01  # of a step, in numbers that differ by multiples of it but for rounding
-_MOST_STEPS, _ROUNDING = 1e5, 1e-9  # of steps that are no decimal number: from lowest to highest; of that range
-_OPTIONS = {"kind": KINDS, "levels": ("nominal", "ordinal"), "step": ("rounded",), "scale": ("count",)}
+_MOST_STEPS, _ROUNDING = (
+    1e5,
+    1e-9,
+)  # of steps that are no decimal number: from lowest to highest; of that range
+_OPTIONS = {
+    "kind": KINDS,
+    "levels": ("nominal", "ordinal"),
+    "step": ("rounded",),
+    "scale": ("count",),
+}
 
 
 @dataclass(frozen=True)
@@ -42,11 +53,14 @@ class Wish:
         if not isinstance(record, Mapping) or "kind" not in record:
             raise InputError(
                 f"columns[{name!r}] must be a kind ({', '.join(KINDS)}), a dictionary such as "
-                f'{{"kind": "ordinal", "levels": ["low", "mid", "high"]}}, or Censored(low, high); got {given!r}.'
+                f'{{"kind": "ordinal", "levels": ["low", "mid", "high"]}}, or Censored(low, '
+                f"high); got {given!r}."
             )
         kind = record["kind"]
         if kind not in KINDS:
-            raise InputError(f"The kind of column {name!r} must be one of {', '.join(KINDS)}; got {kind!r}.")
+            raise InputError(
+                f"The kind of column {name!r} must be one of {', '.join(KINDS)}; got {kind!r}."
+            )
         for option in record:
             if option not in _OPTIONS or kind not in _OPTIONS[option]:
                 raise InputError(f"columns[{name!r}]: a {kind} column takes no {option!r}.")
@@ -56,14 +70,19 @@ class Wish:
         if step is not None:
             step = positive_number(step, f"The step of column {name!r}")
         if scale is not None and scale not in SCALES:
-            raise InputError(f"The scale of column {name!r} must be {' or '.join(SCALES)}; got {scale!r}.")
+            raise InputError(
+                f"The scale of column {name!r} must be {' or '.join(SCALES)}; got {scale!r}."
+            )
         return cls(kind, levels, step, scale)
 
 
 def _checked_levels(name: str, levels: Any) -> tuple[str, ...]:
     listed = isinstance(levels, list | tuple) and all(isinstance(level, str) for level in levels)
     if not listed or len(levels) < 2 or len(set(levels)) < len(levels):
-        raise InputError(f"The levels of column {name!r} must be a list of two texts or more, each once; got {levels!r}.")
+        raise InputError(
+            f"The levels of column {name!r} must be a list of two texts or more, each once; got "
+            f"{levels!r}."
+        )
     return tuple(levels)
 
 
@@ -80,11 +99,13 @@ def chosen_column(source: Source) -> Column:
     advice = {
         "dates or time spans": "Turn them into numbers, such as days since the first",
         "lists or records": "Spread them over columns of one value each",
-        "mixed numbers and text": f"Write numbers or text throughout, or take all of it for levels: "
+        "mixed numbers and text": "Write numbers or text throughout, or take all of it for "
+        "levels: "
         f"columns={{{source.name!r}: 'nominal'}}",
     }.get(source.holds, "Turn them into numbers or text")
     raise InputError(
-        f"Column {source.name!r} holds {source.holds}, which no kind of column is for. {advice}, or leave it out: "
+        f"Column {source.name!r} holds {source.holds}, which no kind of column is for. {advice}, "
+        "or leave it out: "
         f"{leave_out(source.name)}."
     )
 
@@ -106,7 +127,8 @@ def wished_column(source: Source, wish: Wish) -> Column:
     }
     if wish.kind not in makers:
         raise InputError(
-            f"Column {source.name!r} cannot be censored by itself: name the columns of its ends, columns={{{source.name!r}: "
+            f"Column {source.name!r} cannot be censored by itself: name the columns of its ends, "
+            f"columns={{{source.name!r}: "
             'Censored("low", "high")}, or let it hold pandas intervals.'
         )
     return _with_missing(source, makers[wish.kind](source, wish))
@@ -129,22 +151,30 @@ def censored_ends(name: str, sources: tuple[str | None, ...], table: Table) -> t
     if len(sources) == 1:
         low, high = _interval_ends(table.source(str(sources[0])))
     else:
-        ends = [np.full(table.n_users, np.nan) if source is None else _end(name, table.source(source)) for source in sources]
+        ends = [
+            np.full(table.n_users, np.nan) if source is None else _end(name, table.source(source))
+            for source in sources
+        ]
         low = np.where(np.isnan(ends[0]), -np.inf, ends[0])
         high = np.where(np.isnan(ends[1]), np.inf, ends[1])
     wrong = (low > high) | np.isposinf(low) | np.isneginf(high)
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
         raise InputError(
-            f"Column {name!r}: the lower end must not be above the upper one, and values are finite; got {low[first]:g} to "
-            f"{high[first]:g}, in {table.who(wrong)}. Correct these bounds, or make them missing (NaN)."
+            f"Column {name!r}: the lower end must not be above the upper one, and values are "
+            f"finite; got {low[first]:g} to "
+            f"{high[first]:g}, in {table.who(wrong)}. Correct these bounds, or make them missing "
+            "(NaN)."
         )
     return low, high
 
 
 def _interval_ends(source: Source) -> tuple[Array, Array]:
     if source.holds != "intervals":
-        raise InputError(f"Column {source.name!r} must hold pandas intervals, as in the fit; it holds {source.holds}.")
+        raise InputError(
+            f"Column {source.name!r} must hold pandas intervals, as in the fit; it holds "
+            f"{source.holds}."
+        )
     cells = source.cells
     known = cells.notna().to_numpy()
     low, high = np.full(len(cells), -np.inf), np.full(len(cells), np.inf)
@@ -155,7 +185,10 @@ def _interval_ends(source: Source) -> tuple[Array, Array]:
 
 def _end(name: str, source: Source) -> Array:
     if not source.is_numeric and source.holds != "nothing":
-        raise InputError(f"Column {source.name!r}, an end of {name!r}, must hold numbers; it holds {source.holds}.")
+        raise InputError(
+            f"Column {source.name!r}, an end of {name!r}, must hold numbers; it holds "
+            f"{source.holds}."
+        )
     return source.numbers(open_ends=True)
 
 
@@ -168,7 +201,8 @@ def _censored(name: str, low: Array, high: Array, sources: tuple[str | None, ...
         raise InputError(_one_value(name, f"{low[known][0]:g} to {high[known][0]:g}"))
     exact = low == high
     why = (
-        f"bounds; {_percent(exact[known])} of the known cells are exact, {_percent(np.isposinf(high[known]))} open upwards, "
+        f"bounds; {_percent(exact[known])} of the known cells are exact, "
+        f"{_percent(np.isposinf(high[known]))} open upwards, "
         f"{_percent(np.isneginf(low[known]))} open downwards"
     )
     return Column(name, "censored", why, float(missing.mean()), sources=sources)
@@ -179,7 +213,8 @@ def _with_missing(source: Source, column: Column) -> Column:
 
 
 def _known(source: Source) -> Array:
-    """The numbers of a column that are there; raises where there are none, or, in a table with names, one only."""
+    """The numbers of a column that are there; raises where there are none, or, in a table with
+    names, one only."""
     values = source.numbers()
     values = values[~np.isnan(values)]
     if not len(values):
@@ -197,11 +232,20 @@ def _numeric(source: Source) -> Column:
     if _are_whole(values):
         if values.min() >= 0:
             return _count(source, Wish("count"))
-        return Column(source.name, "rounded", f"{_whole_text(values)}, negative ones too", step=1.0, lowest=float(values.min()))
+        return Column(
+            source.name,
+            "rounded",
+            f"{_whole_text(values)}, negative ones too",
+            step=1.0,
+            lowest=float(values.min()),
+        )
     tied = tied_share(values)
     step = common_step(values, source.precision) if tied >= TIED_SHARE else None
     if step is not None:
-        why = f"numbers from {values.min():g} to {values.max():g}, in steps of {step:g}, {_tied_text(tied)}"
+        why = (
+            f"numbers from {values.min():g} to {values.max():g}, in steps of {step:g}, "
+            f"{_tied_text(tied)}"
+        )
         return Column(source.name, "rounded", why, step=step, lowest=float(values.min()))
     return _continuous(source, Wish("continuous"))
 
@@ -211,7 +255,9 @@ def _listed(source: Source) -> Column:
     if source.holds != "categories":
         _refuse_many_levels(source, texts)
     return (
-        _ordinal(source, Wish("ordinal")) if texts.is_ordered and len(texts.levels) > 2 else _nominal(source, Wish("nominal"))
+        _ordinal(source, Wish("ordinal"))
+        if texts.is_ordered and len(texts.levels) > 2
+        else _nominal(source, Wish("nominal"))
     )
 
 
@@ -220,8 +266,10 @@ def _refuse_many_levels(source: Source, texts: Texts) -> None:
     if n_levels > 2 and n_levels > min(n_known - 1, max(MANY_LEVELS, n_known // 2)):
         example = texts.levels[0]
         raise InputError(
-            f"Column {source.name!r} has {n_levels} levels for {n_known} users, such as {example:.40}: names, ids or free text "
-            f"say nothing about clusters. Leave it out: {leave_out(source.name)}; merge levels; turn digits into numbers; or "
+            f"Column {source.name!r} has {n_levels} levels for {n_known} users, such as "
+            f"{example:.40}: names, ids or free text "
+            f"say nothing about clusters. Leave it out: {leave_out(source.name)}; merge levels; "
+            "turn digits into numbers; or "
             f"keep it as it is: columns={{{source.name!r}: 'nominal'}}."
         )
 
@@ -234,7 +282,10 @@ def _continuous(source: Source, wish: Wish) -> Column:
     ends = {"lowest": np.mean(values == values.min()), "highest": np.mean(values == values.max())}
     for word, share in ends.items():
         if share >= TIED_SHARE and len(values) > MANY_LEVELS:
-            why += f"; {_percent(share)} have the {word}: a limit of measurement? Then give Censored bounds"
+            why += (
+                f"; {_percent(share)} have the {word}: a limit of measurement? Then give "
+                "Censored bounds"
+            )
     return Column(source.name, "continuous", why)
 
 
@@ -244,10 +295,15 @@ def _rounded(source: Source, wish: Wish) -> Column:
     step = wish.step or common_step(values, source.precision)
     if step is None:
         raise InputError(
-            f"Column {source.name!r} cannot be rounded: its numbers do not differ by multiples of a common step. Give the "
-            f"step, columns={{{source.name!r}: {{'kind': 'rounded', 'step': 0.5}}}}, or call it continuous."
+            f"Column {source.name!r} cannot be rounded: its numbers do not differ by multiples "
+            "of a common step. Give the "
+            f"step, columns={{{source.name!r}: {{'kind': 'rounded', 'step': 0.5}}}}, or call it "
+            "continuous."
         )
-    why = f"as asked; numbers from {values.min():g} to {values.max():g}, {_tied_text(tied_share(values))}"
+    why = (
+        f"as asked; numbers from {values.min():g} to {values.max():g}, "
+        f"{_tied_text(tied_share(values))}"
+    )
     return Column(source.name, "rounded", why, step=step, lowest=float(values.min()))
 
 
@@ -257,12 +313,15 @@ def _count(source: Source, wish: Wish) -> Column:
     if not _are_whole(values) or values.min() < 0:
         example = values[(values != np.round(values)) | (values < 0)][0]
         raise InputError(
-            f"Column {source.name!r} cannot be a count: counts are whole numbers from 0; it has {example:g}. "
+            f"Column {source.name!r} cannot be a count: counts are whole numbers from 0; it has "
+            f"{example:g}. "
             "Call it rounded or continuous."
         )
     is_skewed = count_scale(values) == "log1p"
     scale: Scale = wish.scale or count_scale(values)
-    why = f"{_whole_text(values)}, {_tied_text(tied_share(values))}" + (", skewed" if is_skewed else "")
+    why = f"{_whole_text(values)}, {_tied_text(tied_share(values))}" + (
+        ", skewed" if is_skewed else ""
+    )
     n_distinct = len(np.unique(values))
     if n_distinct == len(values) > MANY_LEVELS and values.max() - values.min() == n_distinct - 1:
         why += "; each number once: an id? Then ignore it"
@@ -274,11 +333,14 @@ def count_scale(values: Array) -> Scale:
     if values.min() == values.max():
         return "identity"
     skewness = _skewness(values)
-    return "log1p" if skewness > SKEWED and abs(_skewness(np.log1p(values))) < skewness else "identity"
+    return (
+        "log1p" if skewness > SKEWED and abs(_skewness(np.log1p(values))) < skewness else "identity"
+    )
 
 
 def lowest_count(values: Array) -> float:
-    """The lowest count that is possible: 0, or 1 where it is the lowest; ages from 22 have no end at 22."""
+    """The lowest count that is possible: 0, or 1 where it is the lowest; ages from 22 have no end
+    at 22."""
     return 1.0 if values.min() == 1 else 0.0
 
 
@@ -286,28 +348,42 @@ def _ordinal(source: Source, wish: Wish) -> Column:
     texts = _texts(source, wish)
     if not (wish.levels or texts.is_ordered or source.is_numeric):
         raise InputError(
-            f"Column {source.name!r} cannot be ordinal without the order of its levels. Give it, lowest first: "
-            f"columns={{{source.name!r}: {{'kind': 'ordinal', 'levels': {list(texts.levels[:_SHOWN])}}}}}; or call it nominal."
+            f"Column {source.name!r} cannot be ordinal without the order of its levels. Give it, "
+            "lowest first: "
+            f"columns={{{source.name!r}: {{'kind': 'ordinal', 'levels': {list(texts.levels[:_SHOWN])}}}}}; or call it nominal."  # noqa: E501
         )
     if len(texts.levels) < 3:
-        raise InputError(f"Column {source.name!r} has two levels, where ordinal columns have three or more: call it nominal.")
+        raise InputError(
+            f"Column {source.name!r} has two levels, where ordinal columns have three or more: "
+            "call it nominal."
+        )
     cuts = tuple(float(cut) for cut in ndtri(np.cumsum(_shares(texts))[:-1]))
-    return Column(source.name, "ordinal", f"{len(texts.levels)} levels in order", levels=texts.levels, cuts=cuts)
+    return Column(
+        source.name,
+        "ordinal",
+        f"{len(texts.levels)} levels in order",
+        levels=texts.levels,
+        cuts=cuts,
+    )
 
 
 def _nominal(source: Source, wish: Wish) -> Column:
     texts = _texts(source, wish)
-    what = {"flags": "flags", "numbers": "numbers", "categories": "categories"}.get(source.holds, "text")
+    what = {"flags": "flags", "numbers": "numbers", "categories": "categories"}.get(
+        source.holds, "text"
+    )
     why = f"{what}, {len(texts.levels)} levels"
     shares = tuple(float(share) for share in _shares(texts))
     return Column(source.name, "nominal", why, levels=texts.levels, shares=shares)
 
 
 def _texts(source: Source, wish: Wish) -> Texts:
-    """The cells as levels, those that were given where they were; raises where fewer than two are in use."""
+    """The cells as levels, those that were given where they were; raises where fewer than two are
+    in use."""
     if not source.is_listable:
         raise InputError(
-            f"Column {source.name!r} cannot be {wish.kind}: it holds {source.holds}. Leave it out: {leave_out(source.name)}."
+            f"Column {source.name!r} cannot be {wish.kind}: it holds {source.holds}. Leave it "
+            f"out: {leave_out(source.name)}."
         )
     texts = source.texts()
     used = np.unique(texts.codes[texts.codes >= 0])
@@ -321,7 +397,8 @@ def _texts(source: Source, wish: Wish) -> Texts:
 
 
 def recoded(source: Source, texts: Texts, levels: tuple[str, ...], unknown: str = "error") -> Texts:
-    """Cells as codes of other levels; those that are not among them are refused, or missing on request."""
+    """Cells as codes of other levels; those that are not among them are refused, or missing on
+    request."""
     places = {level: place for place, level in enumerate(levels)}
     lookup = np.array([places.get(level, -1) for level in texts.levels] + [-1], dtype=np.int64)
     codes = lookup[texts.codes]
@@ -330,8 +407,10 @@ def recoded(source: Source, texts: Texts, levels: tuple[str, ...], unknown: str 
         names = [texts.levels[code] for code in np.unique(texts.codes[strange])]
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         raise InputError(
-            f"Column {source.name!r} has unknown level(s) {', '.join(map(repr, names[:_SHOWN]))}{more}, in "
-            f"{source.table.who(strange)}; known are {_levels_text(levels)}. Correct them, declare them when you fit (levels), "
+            f"Column {source.name!r} has unknown level(s) "
+            f"{', '.join(map(repr, names[:_SHOWN]))}{more}, in "
+            f"{source.table.who(strange)}; known are {_levels_text(levels)}. Correct them, "
+            "declare them when you fit (levels), "
             'or take them for missing: unknown="missing".'
         )
     return Texts(codes, levels, True)
@@ -347,7 +426,8 @@ def _shares(texts: Texts) -> Array:
 def _require_numbers(source: Source, wish: Wish) -> None:
     if not source.is_numeric:
         raise InputError(
-            f"Column {source.name!r} cannot be {wish.kind}: it holds {source.holds}, not numbers. Convert it first, choose "
+            f"Column {source.name!r} cannot be {wish.kind}: it holds {source.holds}, not "
+            "numbers. Convert it first, choose "
             f"another kind, or leave it out: {leave_out(source.name)}."
         )
 
@@ -359,10 +439,11 @@ def tied_share(values: Array) -> float:
 
 
 def common_step(values: Array, precision: float = _DOUBLE) -> float | None:
-    """The largest step by multiples of which all numbers differ; None where none of eight decimals or fewer is found.
+    """The largest step by multiples of which all numbers differ; None where none of eight decimals
+    or fewer is found.
 
-    Steps that are no decimal number, as in standardized columns, are found when two of the numbers are neighbors.
-    ``precision`` is the relative one in which the numbers were stored.
+    Steps that are no decimal number, as in standardized columns, are found when two of the numbers
+    are neighbors. ``precision`` is the relative one in which the numbers were stored.
     """
     distinct = np.unique(values)
     largest = float(np.abs(distinct).max())
@@ -378,13 +459,19 @@ def common_step(values: Array, precision: float = _DOUBLE) -> float | None:
 
 
 def _smallest_gap(distinct: Array) -> float | None:
-    """The smallest gap between sorted numbers, but for rounding, where all gaps are multiples of it."""
+    """The smallest gap between sorted numbers, but for rounding, where all gaps are multiples of
+    it."""
     away = distinct - distinct[0]
     gaps = np.diff(distinct)
     gap = float(gaps[gaps > _ROUNDING * away[-1]].min())
     gap = float(away[-1] / np.round(away[-1] / gap))
     multiples = away / gap
-    return gap if np.abs(multiples - np.round(multiples)).max() < _MOST_ERROR and multiples[-1] < _MOST_STEPS else None
+    return (
+        gap
+        if np.abs(multiples - np.round(multiples)).max() < _MOST_ERROR
+        and multiples[-1] < _MOST_STEPS
+        else None
+    )
 
 
 def _skewness(values: Array) -> float:
@@ -401,7 +488,11 @@ def _whole_text(values: Array) -> str:
 
 
 def _tied_text(share: float) -> str:
-    return "no two users with the same" if share == 0 else f"{_percent(share)} of users share a value with another"
+    return (
+        "no two users with the same"
+        if share == 0
+        else f"{_percent(share)} of users share a value with another"
+    )
 
 
 def _percent(share: Any) -> str:
@@ -419,4 +510,7 @@ def _nothing(name: str) -> str:
 
 
 def _one_value(name: str, value: str) -> str:
-    return f"Column {name!r} has one value only, {value:.40}: it says nothing about clusters. Leave it out: {leave_out(name)}."
+    return (
+        f"Column {name!r} has one value only, {value:.40}: it says nothing about clusters. "
+        f"Leave it out: {leave_out(name)}."
+    )

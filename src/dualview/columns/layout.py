@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 
 class Layout(NamedTuple):
-    """Tables by name, in order. Of each: its columns of numbers, their dimensions in working units, its nominal columns."""
+    """Tables by name, in order. Of each: its columns of numbers, their dimensions in working units,
+    its nominal columns."""
 
     names: tuple[str, ...]
     n_columns: tuple[int, ...]

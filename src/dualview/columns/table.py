@@ -1,4 +1,5 @@
-"""Tables of users from any library, column by column: the values of each column before its kind is chosen."""
+"""Tables of users from any library, column by column: the values of each column before its kind is
+chosen."""
 
 import datetime
 import decimal
@@ -19,13 +20,21 @@ from dualview.errors import InputError, MissingExtraError
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_SPANS = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64, pd.Period)
+_SPANS = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    np.datetime64,
+    np.timedelta64,
+    pd.Period,
+)
 _NESTED = (list, tuple, dict, set, frozenset, np.ndarray, pd.Series)
 
 
 @dataclass(frozen=True)
 class Texts:
-    """A column as levels: codes (U,), −1 where missing, of levels in order; is_ordered: the table says that order matters."""
+    """A column as levels: codes (U,), −1 where missing, of levels in order; is_ordered: the table
+    says that order matters."""
 
     codes: NDArray[np.int64]
     levels: tuple[str, ...]
@@ -34,7 +43,8 @@ class Texts:
 
 @dataclass(frozen=True)
 class Source:
-    """A column as it came. ``holds`` says what: numbers, flags, text, categories, intervals, or what cannot be used."""
+    """A column as it came. ``holds`` says what: numbers, flags, text, categories, intervals, or
+    what cannot be used."""
 
     name: str
     holds: str
@@ -58,28 +68,36 @@ class Source:
         return float(np.finfo(stored if stored in (np.float32, np.float16) else float).eps)
 
     def numbers(self, open_ends: bool = False) -> Array:
-        """Numbers (U,), NaN where missing. Infinite ones are refused unless they stand for open ends."""
+        """Numbers (U,), NaN where missing. Infinite ones are refused unless they stand for open
+        ends."""
         values = np.asarray(self.cells.to_numpy(dtype=float, na_value=np.nan))
         infinite = np.isinf(values)
         if infinite.any() and not open_ends:
             raise InputError(
-                f"Column {self.name!r} has infinite values, in {self.table.who(infinite)}. Make them missing (NaN) or leave "
+                f"Column {self.name!r} has infinite values, in {self.table.who(infinite)}. Make "
+                "them missing (NaN) or leave "
                 f"the column out: {leave_out(self.name)}."
             )
         check_range(np.abs(values[np.isfinite(values)]).max(initial=0.0), f"Column {self.name!r}")
         return values
 
     def texts(self) -> Texts:
-        """The cells as levels: declared ones where the table has them, else those that are there, sorted."""
+        """The cells as levels: declared ones where the table has them, else those that are there,
+        sorted."""
         if isinstance(self.cells.dtype, pd.CategoricalDtype):
             levels = [level_text(level) for level in self.cells.cat.categories]
             if len(set(levels)) < len(levels):
-                raise InputError(f"Column {self.name!r} has categories that read the same: {', '.join(levels)}. Rename them.")
+                raise InputError(
+                    f"Column {self.name!r} has categories that read the same: "
+                    f"{', '.join(levels)}. Rename them."
+                )
             codes = self.cells.cat.codes.to_numpy().astype(np.int64)
             return Texts(codes, tuple(levels), bool(self.cells.cat.ordered))
         if self.is_numeric:
             local, uniques = pd.factorize(self.numbers(), sort=True)
-            return Texts(local.astype(np.int64), tuple(level_text(value) for value in uniques), False)
+            return Texts(
+                local.astype(np.int64), tuple(level_text(value) for value in uniques), False
+            )
         texts = self.cells.astype(object).map(level_text, na_action="ignore")
         local, uniques = pd.factorize(texts, sort=True)
         return Texts(local.astype(np.int64), tuple(str(level) for level in uniques), False)
@@ -125,7 +143,9 @@ class Table:
 
     def who(self, mask: Mask) -> str:
         """Users by their names where the table has them, else by rows."""
-        return rows_text(mask) if self.users is None else f"users {names_text(list(self.users), mask)}"
+        return (
+            rows_text(mask) if self.users is None else f"users {names_text(list(self.users), mask)}"
+        )
 
 
 def level_text(value: Any) -> str:
@@ -152,23 +172,31 @@ def _to_pandas(X: Any) -> pd.DataFrame:
 
 def _of_array(X: Any) -> pd.DataFrame:
     if sparse.issparse(X):
-        raise InputError("X must be a dense array or a table; got a sparse matrix. Pass X.toarray().")
+        raise InputError(
+            "X must be a dense array or a table; got a sparse matrix. Pass X.toarray()."
+        )
     refuse_non_numbers(X, "X")
     cells = np.ma.filled(X.astype(float), np.nan) if np.ma.isMaskedArray(X) else np.asarray(X)
     if cells.ndim != 2:
         raise InputError(
-            f"X must be (n_users, n_features), a row per user; got shape {cells.shape}. Reshape your data: a single feature is "
+            f"X must be (n_users, n_features), a row per user; got shape {cells.shape}. Reshape "
+            "your data: a single feature is "
             "X.reshape(-1, 1), of a Series X.to_frame(); a single user is X.reshape(1, -1)."
         )
     _check_users(len(cells))
     frame = pd.DataFrame(cells, columns=[f"x{j}" for j in range(cells.shape[1])])
-    return frame.apply(pd.to_numeric).astype(float) if cells.dtype.kind == "O" else frame.astype(float)
+    return (
+        frame.apply(pd.to_numeric).astype(float) if cells.dtype.kind == "O" else frame.astype(float)
+    )
 
 
 def _check_columns(names: list[str]) -> None:
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
-        raise InputError(f"X must name each column once; more than once: {', '.join(repeated[:5])}. Rename or drop them.")
+        raise InputError(
+            f"X must name each column once; more than once: {', '.join(repeated[:5])}. Rename or "
+            "drop them."
+        )
     if not names:
         raise InputError("X has no columns. Pass X=None to cluster by behavior alone.")
 
@@ -193,7 +221,11 @@ def _holds(cells: pd.Series) -> str:
         return "numbers"
     if not pd.api.types.is_object_dtype(kind) and pd.api.types.is_string_dtype(kind):
         return "text"
-    if isinstance(kind, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(kind) or kind.kind == "m":
+    if (
+        isinstance(kind, pd.PeriodDtype)
+        or pd.api.types.is_datetime64_any_dtype(kind)
+        or kind.kind == "m"
+    ):
         return "dates or time spans"
     known = cells.dropna().astype(object)
     try:
@@ -208,10 +240,14 @@ def _held(values: list[Any]) -> str:
         return "nothing"
     tests: dict[str, Callable[[Any], bool]] = {
         "flags": lambda value: isinstance(value, bool | np.bool_),
-        "numbers": lambda value: isinstance(value, abstract.Real | decimal.Decimal) and not isinstance(value, bool),
+        "numbers": lambda value: (
+            isinstance(value, abstract.Real | decimal.Decimal) and not isinstance(value, bool)
+        ),
         "text": lambda value: isinstance(value, str),
         "intervals": lambda value: isinstance(value, pd.Interval),
-        "mixed numbers and text": lambda value: isinstance(value, abstract.Real | decimal.Decimal | str | np.bool_),
+        "mixed numbers and text": lambda value: isinstance(
+            value, abstract.Real | decimal.Decimal | str | np.bool_
+        ),
     }
     for word, test in tests.items():
         if all(test(value) for value in values):

@@ -1,4 +1,5 @@
-"""The paper's three forums, drawn from their distributions, with the constants its figures were made with.
+"""The paper's three forums, drawn from their distributions, with the constants its figures were
+made with.
 
 Shapes: features (U, D), labels (U,), latent (U,), participation (T, U), outcome (T,).
 """
@@ -80,15 +81,18 @@ def agreement(
 ) -> Forum:
     """A forum where both views have the same clusters.
 
-    Users, their coefficients and the test threads depend on ``seed`` alone; the training threads on ``seed``
-    and ``repetition``, and a smaller number of them is the beginning of a larger one. A thread without any
+    Users, their coefficients and the test threads depend on ``seed`` alone; the training threads on
+    ``seed``
+    and ``repetition``, and a smaller number of them is the beginning of a larger one. A thread
+    without any
     participant is redrawn until it has one.
 
     Parameters
     ----------
     n_users, n_threads, n_test_threads : sizes
     n_clusters : dealt to the users as evenly as possible, in random order
-    radius : of the circle the clusters' feature means lie on, at angles 2πk / n_clusters for k = 1, 2, ...
+    radius : of the circle the clusters' feature means lie on, at angles 2πk / n_clusters for k = 1,
+    2, ...
     feature_covariance : (2, 2), inside every cluster
     latent_means : one for each cluster; 0, 25, 50, ... unless given
     latent_sd : of the coefficients inside every cluster
@@ -104,7 +108,9 @@ def agreement(
     >>> forum.features.shape, forum.participation.shape, forum.test.outcome.shape
     ((50, 2), (20, 50), (100,))
     """
-    plan = _Plan(n_threads, n_test_threads, noise_variance, participation_rate, normalize, repetition, seed)
+    plan = _Plan(
+        n_threads, n_test_threads, noise_variance, participation_rate, normalize, repetition, seed
+    )
     centres = _circle(_at_least(1, "n_clusters", n_clusters), radius)
     return _around(centres, "agreement", n_users, feature_covariance, latent_means, latent_sd, plan)
 
@@ -127,7 +133,8 @@ def disagreement(
 ) -> Forum:
     """A forum where the last two clusters are the same in the features.
 
-    Both are centered at the origin of the features; their coefficients differ. Everything else, arguments
+    Both are centered at the origin of the features; their coefficients differ. Everything else,
+    arguments
     included, is as in :func:`agreement`.
 
     Examples
@@ -137,10 +144,14 @@ def disagreement(
     >>> sorted(set(forum.labels.tolist()))
     [0, 1, 2, 3, 4]
     """
-    plan = _Plan(n_threads, n_test_threads, noise_variance, participation_rate, normalize, repetition, seed)
+    plan = _Plan(
+        n_threads, n_test_threads, noise_variance, participation_rate, normalize, repetition, seed
+    )
     centres = _circle(_at_least(2, "n_clusters", n_clusters), radius)
     centres[-2:] = 0.0
-    return _around(centres, "disagreement", n_users, feature_covariance, latent_means, latent_sd, plan)
+    return _around(
+        centres, "disagreement", n_users, feature_covariance, latent_means, latent_sd, plan
+    )
 
 
 def iris(
@@ -158,7 +169,8 @@ def iris(
 ) -> Forum:
     """A forum whose users are flowers: rows of Fisher's iris, drawn without replacement.
 
-    Features are sepal width, petal length and petal width; the cluster is the species, in the order setosa,
+    Features are sepal width, petal length and petal width; the cluster is the species, in the order
+    setosa,
     versicolor, virginica. The other arguments are as in :func:`agreement`.
 
     Examples
@@ -167,16 +179,23 @@ def iris(
     >>> iris(n_users=50, n_threads=10, seed=0).feature_names
     ('sepal width (cm)', 'petal length (cm)', 'petal width (cm)')
     """
-    plan = _Plan(n_threads, n_test_threads, noise_variance, participation_rate, normalize, repetition, seed)
+    plan = _Plan(
+        n_threads, n_test_threads, noise_variance, participation_rate, normalize, repetition, seed
+    )
     flowers = load_iris()
     n_flowers = len(flowers.target)
     if _at_least(1, "n_users", n_users) > n_flowers:
-        raise InputError(f"n_users must be at most {n_flowers}, the flowers in iris; got {n_users}. Ask for fewer.")
+        raise InputError(
+            f"n_users must be at most {n_flowers}, the flowers in iris; got {n_users}. Ask for "
+            "fewer."
+        )
     rng = plan.users()
     rows = rng.choice(n_flowers, size=n_users, replace=False)
     labels = flowers.target[rows].astype(np.intp)
     latent = _latent(rng, labels, _means(latent_means, 3), latent_sd)
-    return plan.forum("iris", flowers.data[rows, 1:], tuple(flowers.feature_names[1:]), labels, latent)
+    return plan.forum(
+        "iris", flowers.data[rows, 1:], tuple(flowers.feature_names[1:]), labels, latent
+    )
 
 
 @dataclass(frozen=True)
@@ -201,7 +220,8 @@ class _Plan:
         if not (isinstance(rate, Real) and 0.0 < rate <= 1.0):
             raise InputError(
                 f"participation_rate must be a probability in (0, 1]; got {rate!r}. "
-                "Pass the share of users in a usual thread, such as 0.5; at 0 no thread would have anybody."
+                "Pass the share of users in a usual thread, such as 0.5; at 0 no thread would "
+                "have anybody."
             )
 
     def users(self) -> Generator:
@@ -217,10 +237,15 @@ class _Plan:
     ) -> Forum:
         train = self._threads(latent, self.n_threads, (_TRAINING, self.repetition))
         test = self._threads(latent, self.n_test_threads, (_TEST,))
-        return Forum(features, train.participation, train.outcome, labels, latent, test, feature_names, name)
+        return Forum(
+            features, train.participation, train.outcome, labels, latent, test, feature_names, name
+        )
 
-    def _threads(self, latent: NDArray[np.float64], n_threads: int, key: tuple[int, ...]) -> Threads:
-        # One stream for each purpose, each read in the order of the threads: hence the prefix property.
+    def _threads(
+        self, latent: NDArray[np.float64], n_threads: int, key: tuple[int, ...]
+    ) -> Threads:
+        # One stream for each purpose, each read in the order of the threads: hence the prefix
+        # property.
         joining, filling, noise = map(default_rng, SeedSequence(self.seed, spawn_key=key).spawn(3))
         takes_part = joining.random((n_threads, len(latent))) < self.participation_rate
         for thread in np.flatnonzero(~takes_part.any(axis=1)):
@@ -233,7 +258,8 @@ class _Plan:
 
 
 def _row_with_somebody(rng: Generator, n_users: int, rate: float) -> NDArray[np.bool_]:
-    """A thread's row given that it is not empty: the distribution of redrawing until somebody takes part, at once."""
+    """A thread's row given that it is not empty: the distribution of redrawing until somebody takes
+    part, at once."""
     weight = (1.0 - rate) ** np.arange(n_users)
     first = rng.choice(n_users, p=weight / weight.sum())
     row = rng.random(n_users) < rate
@@ -262,10 +288,13 @@ def _around(
     n_clusters = len(centres)
     if _at_least(1, "n_users", n_users) < n_clusters:
         raise InputError(
-            f"n_users must be at least n_clusters = {n_clusters}, or a cluster stays empty; got {n_users}. "
+            f"n_users must be at least n_clusters = {n_clusters}, or a cluster stays empty; got "
+            f"{n_users}. "
             "Ask for more users or fewer clusters."
         )
-    means = _means(LATENT_SPACING * np.arange(n_clusters) if latent_means is None else latent_means, n_clusters)
+    means = _means(
+        LATENT_SPACING * np.arange(n_clusters) if latent_means is None else latent_means, n_clusters
+    )
     factor = _factor(feature_covariance)
     rng = plan.users()
     labels = rng.permutation(np.arange(n_users, dtype=np.intp) % n_clusters)
@@ -273,7 +302,9 @@ def _around(
     return plan.forum(name, features, ("x", "y"), labels, _latent(rng, labels, means, latent_sd))
 
 
-def _latent(rng: Generator, labels: NDArray[np.intp], means: NDArray[np.float64], sd: float) -> NDArray[np.float64]:
+def _latent(
+    rng: Generator, labels: NDArray[np.intp], means: NDArray[np.float64], sd: float
+) -> NDArray[np.float64]:
     """The users' coefficients."""
     return means[labels] + _not_negative("latent_sd", sd) * rng.standard_normal(len(labels))
 
@@ -283,7 +314,8 @@ def _factor(covariance: ArrayLike) -> NDArray[np.float64]:
     matrix = np.asarray(covariance, dtype=np.float64)
     if matrix.shape != (2, 2):
         raise InputError(
-            f"feature_covariance must be (2, 2); got {matrix.shape}. Pass [[v, c], [c, w]]: variances v and w, covariance c."
+            f"feature_covariance must be (2, 2); got {matrix.shape}. Pass [[v, c], [c, w]]: "
+            "variances v and w, covariance c."
         )
     symmetric = np.isfinite(matrix).all() and np.allclose(matrix, matrix.T)
     if not (symmetric and (np.linalg.eigvalsh(matrix) > 0.0).all()):
@@ -298,7 +330,8 @@ def _means(latent_means: ArrayLike, n_clusters: int) -> NDArray[np.float64]:
     means = np.asarray(latent_means, dtype=np.float64)
     if means.shape != (n_clusters,) or not np.isfinite(means).all():
         raise InputError(
-            f"latent_means must be {n_clusters} finite numbers, one for each cluster; got {means.tolist()} "
+            f"latent_means must be {n_clusters} finite numbers, one for each cluster; got "
+            f"{means.tolist()} "
             f"of shape {means.shape}. Pass one mean for each cluster."
         )
     return means
@@ -310,11 +343,16 @@ def _at_least(minimum: int, name: str, value: int) -> int:
     except TypeError:
         number = minimum - 1
     if number < minimum:
-        raise InputError(f"{name} must be an integer of at least {minimum}; got {value!r}. Pass {minimum} or more.")
+        raise InputError(
+            f"{name} must be an integer of at least {minimum}; got {value!r}. Pass {minimum} "
+            "or more."
+        )
     return number
 
 
 def _not_negative(name: str, value: float) -> float:
     if not (isinstance(value, Real) and 0.0 <= value < math.inf):
-        raise InputError(f"{name} must be a finite number, 0 or more; got {value!r}. Pass 0 for none of it.")
+        raise InputError(
+            f"{name} must be a finite number, 0 or more; got {value!r}. Pass 0 for none of it."
+        )
     return value

@@ -1,1 +1,2 @@
-"""Engines: how states succeed each other. ``base`` is the door that chains come through; each engine has a folder."""
+"""Engines: how states succeed each other. ``base`` is the door that chains come through; each
+engine has a folder."""

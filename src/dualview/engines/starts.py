@@ -19,15 +19,19 @@ _INFERRED = 10  # clusters of k-means when their number is inferred
 
 
 def check_init(init: Any, n_users: int, n_clusters: int | None) -> Labels | None:
-    """The labels that every chain starts from, as numbers from 0; None for k-means and for a variational approximation."""
+    """The labels that every chain starts from, as numbers from 0; None for k-means and for a
+    variational approximation."""
     if isinstance(init, str):
         if init not in ("kmeans", "one", "variational"):
-            raise InputError(f"init must be 'kmeans', 'one', 'variational' or an array of labels; got {init!r}.")
+            raise InputError(
+                f"init must be 'kmeans', 'one', 'variational' or an array of labels; got {init!r}."
+            )
         return np.zeros(n_users, dtype=np.int64) if init == "one" else None
     given = np.asarray(init)
     if given.shape != (n_users,):
         raise InputError(
-            f"init must be 'kmeans', 'one', 'variational' or a label per user, shape ({n_users},); got {type(init).__name__} "
+            "init must be 'kmeans', 'one', 'variational' or a label per user, shape "
+            f"({n_users},); got {type(init).__name__} "
             f"of shape {given.shape}."
         )
     if given.dtype.kind == "O":
@@ -35,13 +39,19 @@ def check_init(init: Any, n_users: int, n_clusters: int | None) -> Labels | None
     if given.dtype.kind == "f":
         missing = np.isnan(given)
         what = f"NaN in {rows_text(missing)}" if missing.any() else "floats"
-        raise InputError(f"init must hold a whole number or a name per user; got {what}. Fill and convert: init.astype(int).")
+        raise InputError(
+            f"init must hold a whole number or a name per user; got {what}. Fill and convert: "
+            "init.astype(int)."
+        )
     if given.dtype.kind not in "biuUST":
-        raise InputError(f"init must hold a whole number or a name per user; got {given.tolist()[:5]} ….")
+        raise InputError(
+            f"init must hold a whole number or a name per user; got {given.tolist()[:5]} …."
+        )
     labels = np.unique(given, return_inverse=True)[1].astype(np.int64)
     if n_clusters is not None and labels.max() >= n_clusters:
         raise InputError(
-            f"init has {labels.max() + 1} clusters, more than n_clusters = {n_clusters}. Merge some, or raise n_clusters."
+            f"init has {labels.max() + 1} clusters, more than n_clusters = {n_clusters}. Merge "
+            "some, or raise n_clusters."
         )
     return labels
 
@@ -58,7 +68,8 @@ class GivenStart:
 
 @dataclass(frozen=True)
 class KMeansStart:
-    """K-means on the users' vectors in working units, at most as many clusters as there are distinct vectors."""
+    """K-means on the users' vectors in working units, at most as many clusters as there are
+    distinct vectors."""
 
     vectors: Array
     n_clusters: int | None

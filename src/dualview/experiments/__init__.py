@@ -1,1 +1,2 @@
-"""The paper's experiments, run again: cells, the grid that runs them, what is measured, and the report."""
+"""The paper's experiments, run again: cells, the grid that runs them, what is measured, and the
+report."""

@@ -1,8 +1,8 @@
 """What a reader would try first: mixtures by EM, k-means and ridge regression, all of scikit-learn.
 
-Clusterings are of the features, or of the features and the true coefficients ("both"), which no real forum would show: the
-most that a clustering of both views can hope for. Columns are standardized. Those that need a number of clusters get the true
-one.
+Clusterings are of the features, or of the features and the true coefficients ("both"), which no
+real forum would show: the most that a clustering of both views can hope for. Columns are
+standardized. Those that need a number of clusters get the true one.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,9 @@ def _em(x: Array, n_clusters: int, seed: int) -> NDArray[np.integer]:
 
 
 def _bayesian(x: Array, n_clusters: int, seed: int) -> NDArray[np.integer]:  # noqa: ARG001
-    mixture = BayesianGaussianMixture(n_components=min(_INFERRED, len(x)), n_init=5, max_iter=2000, random_state=seed)
+    mixture = BayesianGaussianMixture(
+        n_components=min(_INFERRED, len(x)), n_init=5, max_iter=2000, random_state=seed
+    )
     return np.asarray(mixture.fit_predict(x))
 
 
@@ -40,7 +42,8 @@ def _kmeans(x: Array, n_clusters: int, seed: int) -> NDArray[np.integer]:
 
 
 def _ridge(forum: Forum) -> tuple[Array, Array]:
-    """Means and standard deviations of the test outcomes; the penalty and the deviation by leaving one thread out."""
+    """Means and standard deviations of the test outcomes; the penalty and the deviation by leaving
+    one thread out."""
     model = RidgeCV(_PENALTIES).fit(forum.participation, forum.outcome)
     means = model.predict(forum.test.participation)
     return means, np.full(len(means), np.sqrt(-model.best_score_))
@@ -53,7 +56,10 @@ def _bayesian_ridge(forum: Forum) -> tuple[Array, Array]:
 
 
 _CLUSTERERS = {"EM": _em, "Bayesian-EM": _bayesian, "k-means": _kmeans}
-_REGRESSIONS: dict[str, Callable[[Forum], tuple[Array, Array]]] = {"ridge": _ridge, "Bayesian-ridge": _bayesian_ridge}
+_REGRESSIONS: dict[str, Callable[[Forum], tuple[Array, Array]]] = {
+    "ridge": _ridge,
+    "Bayesian-ridge": _bayesian_ridge,
+}
 CLUSTERINGS = tuple(f"{name}-{view}" for name in _CLUSTERERS for view in ("features", "both"))
 BASELINES = (*CLUSTERINGS, *_REGRESSIONS)
 

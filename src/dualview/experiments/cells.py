@@ -1,4 +1,5 @@
-"""A cell of the grid: one forum, one model, one fit. Everything that decides its numbers is in the record."""
+"""A cell of the grid: one forum, one model, one fit. Everything that decides its numbers is in the
+record."""
 
 import hashlib
 import json
@@ -53,14 +54,16 @@ class Cell:
     @property
     def variant(self) -> str:
         """What is different, in words."""
-        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in (*self.data, *self.fit))
+        return ", ".join(
+            f"{name.replace('_', ' ')} {value}" for name, value in (*self.data, *self.fit)
+        )
 
     @property
     def name(self) -> str:
         """Of the cell's file: equal for equal cells only."""
         text = json.dumps(asdict(self), sort_keys=True)
         short = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return f"{self.scenario}-{self.model}-{self.n_users}x{self.n_threads}-{self.repetition}-{short}"
+        return f"{self.scenario}-{self.model}-{self.n_users}x{self.n_threads}-{self.repetition}-{short}"  # noqa: E501
 
     @property
     def sampler_seed(self) -> int:
@@ -69,4 +72,7 @@ class Cell:
 
     def __str__(self) -> str:
         variant = f", {self.variant}" if self.variant else ""
-        return f"{self.scenario}, {self.model}, {self.n_users} users, {self.n_threads} threads{variant}, no. {self.repetition}"
+        return (
+            f"{self.scenario}, {self.model}, {self.n_users} users, {self.n_threads} "
+            f"threads{variant}, no. {self.repetition}"
+        )

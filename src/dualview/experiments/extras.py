@@ -1,4 +1,5 @@
-"""What some cells keep besides their scores: enough to draw a figure, as plain lists and numbers."""
+"""What some cells keep besides their scores: enough to draw a figure, as plain lists and
+numbers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,8 @@ _FEWEST_DRAWS = 2000  # that the paper's autocorrelation time needs
 
 
 def predictions(model: DualViewMixture, forum: Forum) -> dict[str, Any]:
-    """Outcomes of the test threads from the shortest to the longest, with predictive means and intervals."""
+    """Outcomes of the test threads from the shortest to the longest, with predictive means and
+    intervals."""
     order = np.argsort(forum.test.outcome, kind="stable")
     forecast = model.predict_outcome(forum.test.participation[order])
     half, most = forecast.interval(0.5), forecast.interval(0.95)
@@ -36,7 +38,8 @@ def similarity(model: DualViewMixture, forum: Forum) -> dict[str, Any]:
 
 
 def sizes(model: DualViewMixture, forum: Forum) -> dict[str, Any]:  # noqa: ARG001
-    """Posterior of the number of clusters, and mean and standard deviation of the largest, second largest, … size."""
+    """Posterior of the number of clusters, and mean and standard deviation of the largest, second
+    largest, … size."""
     z = model.posterior_.flat("z")
     n_clusters = model.posterior_.flat("n_clusters").astype(int)
     ranked = np.zeros((len(z), int(n_clusters.max())))
@@ -53,7 +56,8 @@ def sizes(model: DualViewMixture, forum: Forum) -> dict[str, Any]:  # noqa: ARG0
 
 
 def autocorrelation(model: DualViewMixture, forum: Forum) -> dict[str, Any]:  # noqa: ARG001
-    """Of each scalar of the diagnostics: autocorrelation time, effective sizes, and the paper's τ with its noise floor."""
+    """Of each scalar of the diagnostics: autocorrelation time, effective sizes, and the paper's τ
+    with its noise floor."""
     post = model.posterior_
     table = post.diagnostics()
     rows = {}
@@ -73,16 +77,20 @@ def autocorrelation(model: DualViewMixture, forum: Forum) -> dict[str, Any]:  # 
 
 
 def alpha_prior(model: DualViewMixture, forum: Forum) -> dict[str, Any]:
-    """What another prior of α would give: 1/α ~ G(1, s) in place of G(1, 1), by weighting the draws with the priors' ratio.
+    """What another prior of α would give: 1/α ~ G(1, s) in place of G(1, 1), by weighting the draws
+    with the priors' ratio.
 
-    The weights depend on a draw through its α alone, so the weighted draws are those of the other posterior; their effective
-    number says how well they cover it.
+    The weights depend on a draw through its α alone, so the weighted draws are those of the other
+    posterior; their effective number says how well they cover it.
     """
     post = model.posterior_
     alpha = post.flat("alpha")
     precisions = post.flat("noise_precision")[:, None]
     locations = post.flat("latent") @ forum.test.participation.T
-    log_density = 0.5 * np.log(precisions / (2 * np.pi)) - 0.5 * precisions * (forum.test.outcome - locations) ** 2
+    log_density = (
+        0.5 * np.log(precisions / (2 * np.pi))
+        - 0.5 * precisions * (forum.test.outcome - locations) ** 2
+    )
     result = {}
     for scale in ALPHA_SCALES:
         log_weights = prior_ratio(alpha, scale)

@@ -25,7 +25,9 @@ _STYLES = ("dual-DP", "dual-fixed", "single", "IGMM", "GMM", "latent-IGMM", "lat
 _SHIFT = 0.6  # threads between the models' points, so that error bars do not hide each other
 
 
-def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **grid: Any) -> "tuple[Figure, Any]":
+def new_figure(
+    n_rows: int, n_columns: int, size: tuple[float, float], **grid: Any
+) -> "tuple[Figure, Any]":
     """A figure that belongs to no window, and its axes (n_rows, n_columns)."""
     require_matplotlib()
     from matplotlib.figure import Figure
@@ -42,7 +44,8 @@ def style(model: str) -> dict[str, Any]:
 
 
 def data(forum: Forum) -> "Figure":
-    """Features, and coefficients from the smallest to the largest, by true cluster (Fig. 2, 4, 7)."""
+    """Features, and coefficients from the smallest to the largest, by true cluster (Fig. 2, 4,
+    7)."""
     figure, axes = new_figure(1, 2, (9.5, 4.0))
     left, right = axes[0]
     across, up = (0, 1) if forum.features.shape[1] == 2 else (1, 2)
@@ -52,7 +55,9 @@ def data(forum: Forum) -> "Figure":
     for cluster in np.unique(forum.labels):
         users = forum.labels == cluster
         look = cluster_style(int(cluster), len(order))
-        left.scatter(forum.features[users, across], forum.features[users, up], label=f"{cluster}", **look)
+        left.scatter(
+            forum.features[users, across], forum.features[users, up], label=f"{cluster}", **look
+        )
         right.scatter(place[users], forum.latent[users], **look)
     left.set_xlabel(forum.feature_names[across])
     left.set_ylabel(forum.feature_names[up])
@@ -65,7 +70,8 @@ def data(forum: Forum) -> "Figure":
 
 
 def results(frame: pd.DataFrame, scenario: str) -> "Figure":
-    """Test NLL and adjusted Rand index against threads, published points dashed and hollow (Fig. 3, 6, 8)."""
+    """Test NLL and adjusted Rand index against threads, published points dashed and hollow (Fig. 3,
+    6, 8)."""
     figure, axes = new_figure(1, 2, (11, 4.6))
     for ax, metric in zip(axes[0], ("nll", "ari"), strict=True):
         table = averages(frame, ["model", "n_threads"], metric)
@@ -73,13 +79,30 @@ def results(frame: pd.DataFrame, scenario: str) -> "Figure":
         for place, model in enumerate(models):
             shift = _SHIFT * (place - 0.5 * (len(models) - 1))
             ours = table[table["model"] == model]
-            _curve(ax, ours["n_threads"] + shift, ours["mean"], ours["error"], model, f"{model}, dualview")
+            _curve(
+                ax,
+                ours["n_threads"] + shift,
+                ours["mean"],
+                ours["error"],
+                model,
+                f"{model}, dualview",
+            )
             points = published.curve(scenario, metric, model)
             if points:
-                threads, means, errors = (np.array(values, dtype=float) for values in zip(*points, strict=True))
-                _curve(ax, threads + shift, means, errors, model, f"{model}, published", hollow=True)
+                threads, means, errors = (
+                    np.array(values, dtype=float) for values in zip(*points, strict=True)
+                )
+                _curve(
+                    ax, threads + shift, means, errors, model, f"{model}, published", hollow=True
+                )
         _finish(ax, metric, "training threads")
-    figure.legend(*_floor_last(axes[0, 0]), frameon=False, fontsize="small", loc="outside lower center", ncols=4)
+    figure.legend(
+        *_floor_last(axes[0, 0]),
+        frameon=False,
+        fontsize="small",
+        loc="outside lower center",
+        ncols=4,
+    )
     return figure
 
 
@@ -90,13 +113,25 @@ def _floor_last(ax: "Axes") -> tuple[list[Any], list[str]]:
     return [handles[i] for i in order], [names[i] for i in order]
 
 
-def _curve(ax: "Axes", x: Any, mean: Any, error: Any, model: str, label: str, hollow: bool = False) -> None:
+def _curve(
+    ax: "Axes", x: Any, mean: Any, error: Any, model: str, label: str, hollow: bool = False
+) -> None:
     look = style(model)
     if hollow:
         look |= {"markerfacecolor": "white", "linestyle": "--", "linewidth": 1.0, "alpha": 0.85}
     else:
         look |= {"markeredgecolor": "0.15", "linewidth": 1.8}
-    ax.errorbar(x, mean, yerr=error, label=label, markersize=5.5, markeredgewidth=0.9, capsize=2, elinewidth=0.9, **look)
+    ax.errorbar(
+        x,
+        mean,
+        yerr=error,
+        label=label,
+        markersize=5.5,
+        markeredgewidth=0.9,
+        capsize=2,
+        elinewidth=0.9,
+        **look,
+    )
 
 
 def _finish(ax: "Axes", metric: str, x_label: str) -> None:
@@ -104,15 +139,24 @@ def _finish(ax: "Axes", metric: str, x_label: str) -> None:
     ax.set_xlabel(x_label)
     ax.set_ylabel(LABELS[metric])
     if metric == "nll":
-        ax.axhline(FLOOR, color=MUTED, linestyle=":", linewidth=1.2, label=f"entropy of the noise, {FLOOR:.3f}")
+        ax.axhline(
+            FLOOR,
+            color=MUTED,
+            linestyle=":",
+            linewidth=1.2,
+            label=f"entropy of the noise, {FLOOR:.3f}",
+        )
         ax.margins(y=0.06)
     if metric == "ari":
         ax.set_ylim(min(-0.03, ax.get_ylim()[0]), 1.03)
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def lines(frame: pd.DataFrame, x: str, x_label: str, metrics: Sequence[str], rows: str | None = None) -> "Figure":
-    """Scores of the models against a number, a panel per metric; a row of panels for each value of a column."""
+def lines(
+    frame: pd.DataFrame, x: str, x_label: str, metrics: Sequence[str], rows: str | None = None
+) -> "Figure":
+    """Scores of the models against a number, a panel per metric; a row of panels for each value of
+    a column."""
     values = [None] if rows is None else list(dict.fromkeys(frame[rows]))
     figure, axes = new_figure(len(values), len(metrics), (5.4 * len(metrics), 4.0 * len(values)))
     for panels, value in zip(axes, values, strict=True):
@@ -125,16 +169,25 @@ def lines(frame: pd.DataFrame, x: str, x_label: str, metrics: Sequence[str], row
             _finish(ax, metric, x_label)
             if value is not None:
                 ax.set_title(str(value), loc="left")
-    figure.legend(*_floor_last(axes[0, 0]), frameon=False, fontsize="small", loc="outside lower center", ncols=4)
+    figure.legend(
+        *_floor_last(axes[0, 0]),
+        frameon=False,
+        fontsize="small",
+        loc="outside lower center",
+        ncols=4,
+    )
     return figure
 
 
 def groups(frame: pd.DataFrame, by: str, metrics: Sequence[str]) -> "Figure":
-    """Scores as points with standard errors: a row for each value of a column, a line of panels for each scenario."""
+    """Scores as points with standard errors: a row for each value of a column, a line of panels for
+    each scenario."""
     scenarios = list(dict.fromkeys(frame["scenario"]))
     names = list(dict.fromkeys(frame[by]))[::-1]
     height = max(2.0, 0.5 + 0.34 * len(names)) * len(scenarios)
-    figure, axes = new_figure(len(scenarios), len(metrics), (5.2 * len(metrics), height), sharex="col", sharey=True)
+    figure, axes = new_figure(
+        len(scenarios), len(metrics), (5.2 * len(metrics), height), sharex="col", sharey=True
+    )
     for row, scenario in zip(axes, scenarios, strict=True):
         for ax, metric in zip(row, metrics, strict=True):
             _points(ax, frame[frame["scenario"] == scenario], by, names, metric)
@@ -156,7 +209,15 @@ def _points(ax: "Axes", frame: pd.DataFrame, by: str, names: list[Any], metric: 
         shift = 0.18 * (place - 0.5 * (len(models) - 1))
         y = [names.index(name) - shift for name in ours[by]]
         look = style(model) if len(models) > 1 else {"color": MAIN, "marker": "o"}
-        ax.errorbar(ours["mean"], y, xerr=ours["error"], linestyle="none", capsize=2, label=model or None, **look)
+        ax.errorbar(
+            ours["mean"],
+            y,
+            xerr=ours["error"],
+            linestyle="none",
+            capsize=2,
+            label=model or None,
+            **look,
+        )
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="y", color="0.92")
@@ -164,25 +225,43 @@ def _points(ax: "Axes", frame: pd.DataFrame, by: str, names: list[Any], metric: 
 
 
 def differences(points: Mapping[tuple[str, str], tuple[float, float]], allowed: float) -> "Figure":
-    """Differences with two standard errors by (scenario, threads), a panel per scenario; the dotted line is what is allowed."""
+    """Differences with two standard errors by (scenario, threads), a panel per scenario; the dotted
+    line is what is allowed."""
     scenarios = [name for name in dict.fromkeys(key[0] for key in points) if name != "all"]
     figure, axes = new_figure(1, len(scenarios), (3.8 * len(scenarios), 3.4), sharey=True)
     for ax, scenario in zip(axes[0], scenarios, strict=True):
-        own = {int(n): point for (name, n), point in points.items() if name == scenario and n != "all"}
+        own = {
+            int(n): point for (name, n), point in points.items() if name == scenario and n != "all"
+        }
         mean, error = np.array(list(own.values())).T
         ax.axhline(0.0, color=MUTED, linewidth=0.8)
         ax.axhline(allowed, color=ALERT, linewidth=1.0, linestyle=":", label=f"loss of {allowed:g}")
-        ax.errorbar(list(own), mean, yerr=2 * error, color=MAIN, marker="o", capsize=2, label="difference, ± 2 standard errors")
+        ax.errorbar(
+            list(own),
+            mean,
+            yerr=2 * error,
+            color=MAIN,
+            marker="o",
+            capsize=2,
+            label="difference, ± 2 standard errors",
+        )
         ax.set_title(scenario, loc="left")
         ax.set_xlabel("training threads")
         ax.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("NLL with link − NLL without")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), frameon=False, fontsize="small", loc="outside lower center", ncols=2)
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(),
+        frameon=False,
+        fontsize="small",
+        loc="outside lower center",
+        ncols=2,
+    )
     return figure
 
 
 def information(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> "Figure":
-    """Predictive intervals of the test threads and the similarity of users, a column for each (title, extras) (Fig. 5, 9)."""
+    """Predictive intervals of the test threads and the similarity of users, a column for each
+    (title, extras) (Fig. 5, 9)."""
     figure, axes = new_figure(2, len(parts), (4.3 * len(parts), 7.4))
     for (upper, lower), (title, extras) in zip(axes.T, parts, strict=True):
         _intervals(upper, extras["predictions"])
@@ -227,7 +306,9 @@ def sizes(extra: Mapping[str, Any]) -> "Figure":
     rank = np.arange(1, len(extra["size_mean"]) + 1)
     mean, sd = np.array(extra["size_mean"]), np.array(extra["size_sd"])
     size.bar(rank, mean, color=MAIN, width=0.7)
-    size.errorbar(rank, mean, yerr=[np.minimum(sd, mean), sd], linestyle="none", color="black", capsize=3)
+    size.errorbar(
+        rank, mean, yerr=[np.minimum(sd, mean), sd], linestyle="none", color="black", capsize=3
+    )
     size.set_xticks(rank)
     size.set_xlabel("cluster, from the largest")
     size.set_ylabel("users, mean and standard deviation")
@@ -237,20 +318,34 @@ def sizes(extra: Mapping[str, Any]) -> "Figure":
 
 
 def cost(times: Mapping[str, Mapping[str, float]], seconds: pd.DataFrame) -> "Figure":
-    """Autocorrelation times of the slowest quantities of dual-DP, and CPU time of an iteration against users."""
+    """Autocorrelation times of the slowest quantities of dual-DP, and CPU time of an iteration
+    against users."""
     figure, axes = new_figure(1, 2, (11, 4.6), width_ratios=(1.5, 1))
     left, right = axes[0]
     slowest = sorted(times, key=lambda name: times[name]["time"])[-12:]
     y = np.arange(len(slowest))
-    left.barh(y, [times[name]["time"] for name in slowest], color=MAIN, height=0.55, label="autocorrelation time")
+    left.barh(
+        y,
+        [times[name]["time"] for name in slowest],
+        color=MAIN,
+        height=0.55,
+        label="autocorrelation time",
+    )
     tau = [times[name]["paper_tau"] for name in slowest]
     noise = [times[name]["white_noise_tau"] for name in slowest]
     left.plot(tau, y, "D", color=ALERT, markeredgecolor="0.15", markersize=5, label="the paper's τ")
     left.plot(noise, y, "|", color="black", markersize=12, label="the paper's τ of white noise")
-    left.axvline(published.number("autocorrelation_time"), color=MUTED, linestyle="--", label="published largest τ")
+    left.axvline(
+        published.number("autocorrelation_time"),
+        color=MUTED,
+        linestyle="--",
+        label="published largest τ",
+    )
     left.set_yticks(y, slowest)
     left.set_xlabel("iterations")
-    left.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
+    left.legend(
+        frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2
+    )
     right.plot(seconds["n_users"], 1e3 * seconds["per_iteration"], "o-", color=MAIN)
     right.set_xlabel("users, 100 threads")
     right.set_ylabel("CPU milliseconds per iteration (dual-DP)")

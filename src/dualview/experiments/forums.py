@@ -2,9 +2,12 @@
 
 Options of a cell's data: those of the scenario itself (radius and so on), and
 
-- shuffled 1: features dealt to other users at random, so that the two views have nothing to do with each other;
-- shape bananas, rings or tails: features of the agreement scenario that no Gaussian fits. Bananas bend around the cluster's
-  center, rings lie inside each other around the origin, tails are Student's t with two degrees of freedom.
+- shuffled 1: features dealt to other users at random, so that the two views have nothing to do with
+  each other;
+- shape bananas, rings or tails: features of the agreement scenario that no Gaussian fits. Bananas
+  bend around the cluster's
+  center, rings lie inside each other around the origin, tails are Student's t with two degrees of
+  freedom.
 """
 
 from collections.abc import Callable
@@ -21,7 +24,11 @@ from dualview.experiments.cells import Cell
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
-SCENARIOS: dict[str, Callable[..., Forum]] = {"agreement": agreement, "disagreement": disagreement, "iris": iris}
+SCENARIOS: dict[str, Callable[..., Forum]] = {
+    "agreement": agreement,
+    "disagreement": disagreement,
+    "iris": iris,
+}
 NOISE_VARIANCE = 5.0
 
 _CHANGES = 1001  # spawn key of the stream that changes features, far from those of the scenarios
@@ -33,7 +40,9 @@ def forum_of(cell: Cell) -> Forum:
     options = dict(cell.data)
     shape, shuffled = options.pop("shape", None), options.pop("shuffled", 0)
     scenario = SCENARIOS[cell.scenario]
-    forum = scenario(cell.n_users, cell.n_threads, seed=cell.seed, repetition=cell.repetition, **options)
+    forum = scenario(
+        cell.n_users, cell.n_threads, seed=cell.seed, repetition=cell.repetition, **options
+    )
     rng = default_rng(SeedSequence(cell.seed, spawn_key=(_CHANGES,)))
     features = forum.features
     if shape is not None:
@@ -70,7 +79,13 @@ def _rings(rng: Generator, labels: Labels) -> Array:
 
 def _tails(rng: Generator, labels: Labels) -> Array:
     scale = np.sqrt(2 / rng.chisquare(2, len(labels)))
-    return np.asarray(_centres(labels) + 0.07 * scale[:, None] * rng.standard_normal((len(labels), 2)))
+    return np.asarray(
+        _centres(labels) + 0.07 * scale[:, None] * rng.standard_normal((len(labels), 2))
+    )
 
 
-SHAPES: dict[str, Callable[[Generator, Labels], Array]] = {"bananas": _bananas, "rings": _rings, "tails": _tails}
+SHAPES: dict[str, Callable[[Generator, Labels], Array]] = {
+    "bananas": _bananas,
+    "rings": _rings,
+    "tails": _tails,
+}

@@ -1,4 +1,5 @@
-"""A grid of cells that can be killed at any moment: a small file for each cell that is done, and nothing else to lose."""
+"""A grid of cells that can be killed at any moment: a small file for each cell that is done, and
+nothing else to lose."""
 
 import json
 import math
@@ -58,10 +59,14 @@ class Tally:
         self._stream.flush()
 
 
-def run_grid(cells: Iterable[Cell], folder: Path, work: Work, *, n_jobs: int = -1, quiet: bool = False) -> list[Outcome]:
-    """Outcomes in the order of the cells, each cell once; those with a file in the folder are read, the others are run.
+def run_grid(
+    cells: Iterable[Cell], folder: Path, work: Work, *, n_jobs: int = -1, quiet: bool = False
+) -> list[Outcome]:
+    """Outcomes in the order of the cells, each cell once; those with a file in the folder are read,
+    the others are run.
 
-    A cell that fails is an outcome with its error. It leaves no file, so that the next run tries it again.
+    A cell that fails is an outcome with its error. It leaves no file, so that the next run tries it
+    again.
     """
     wanted = list(dict.fromkeys(cells))
     make_folder(folder)
@@ -75,7 +80,9 @@ def run_grid(cells: Iterable[Cell], folder: Path, work: Work, *, n_jobs: int = -
             found[cell] = _kept(folder, cell, result)
             tally(cell)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"{len(found)} of {len(wanted)} fits are saved; the same command continues.") from None
+        raise KeyboardInterrupt(
+            f"{len(found)} of {len(wanted)} fits are saved; the same command continues."
+        ) from None
     return [found[cell] for cell in wanted]
 
 
@@ -85,7 +92,9 @@ def _run(cells: list[Cell], work: Work, n_jobs: int) -> Iterator[tuple[Cell, dic
     if n_workers <= 1:
         yield from (_attempt(work, cell) for cell in cells)
         return
-    parallel = joblib.Parallel(n_workers, backend="loky", return_as="generator_unordered", batch_size=1)
+    parallel = joblib.Parallel(
+        n_workers, backend="loky", return_as="generator_unordered", batch_size=1
+    )
     yield from parallel(joblib.delayed(_attempt)(work, cell) for cell in cells)
 
 
@@ -100,7 +109,9 @@ def _kept(folder: Path, cell: Cell, result: dict[str, Any]) -> Outcome:
     """The outcome, written to its file unless it is an error."""
     if "error" in result:
         return Outcome(cell, error=result["error"])
-    text = json.dumps({"cell": asdict(cell), **_without_nan(result)}, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        {"cell": asdict(cell), **_without_nan(result)}, ensure_ascii=False, allow_nan=False
+    )
     write_whole(folder / f"{cell.name}.json", text.encode())
     return _outcome(cell, json.loads(text))
 
@@ -113,13 +124,18 @@ def _read(folder: Path, cell: Cell) -> Outcome | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise FileError(f"{folder / cell.name}.json cannot be read: {error.strerror or error}.") from error
+        raise FileError(
+            f"{folder / cell.name}.json cannot be read: {error.strerror or error}."
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def _outcome(cell: Cell, content: dict[str, Any]) -> Outcome:
-    scores = {name: math.nan if value is None else float(value) for name, value in content["scores"].items()}
+    scores = {
+        name: math.nan if value is None else float(value)
+        for name, value in content["scores"].items()
+    }
     return Outcome(cell, scores, content["extras"], tuple(content["warnings"]))
 
 

@@ -36,12 +36,16 @@ COMPARED = ("dual-DP", "dual-fixed", "single")
 def fit(cell: Cell, forum: Forum) -> DualViewMixture:
     """The model of a cell, fitted to its forum.
 
-    Options of a cell's fit: init, n_auxiliary and link are the estimator's, and init "truth" starts at the true clusters;
-    feature_scale and behavior_scale multiply the covariance of a view's constants. The priors of α, of W_0 and of the
-    noise are the paper's.
+    Options of a cell's fit: init, n_auxiliary and link are the estimator's, and init "truth" starts
+    at the true clusters; feature_scale and behavior_scale multiply the covariance of a view's
+    constants. The priors of α, of W_0 and of the noise are the paper's.
     """
     kind = MODELS[cell.model]
-    behavior = SharedOutcome(forum.participation, forum.outcome, noise_variance="paper") if kind.behavior else None
+    behavior = (
+        SharedOutcome(forum.participation, forum.outcome, noise_variance="paper")
+        if kind.behavior
+        else None
+    )
     features = forum.features if kind.features else None
     options: dict[str, Any] = {"spread_prior": "paper"} if kind.behavior else {}
     options |= ({} if kind.clusters == "one" else {"alpha": "paper"}) | dict(cell.fit)
@@ -51,7 +55,9 @@ def fit(cell: Cell, forum: Forum) -> DualViewMixture:
         options["feature_prior"] = _scaled(forum.features, options.pop("feature_scale"))
     if "behavior_scale" in options:
         estimate = SharedOutcome(forum.participation, forum.outcome).ridge_estimate()
-        options["behavior_prior"] = _scaled(estimate.reshape(len(forum.labels), -1), options.pop("behavior_scale"))
+        options["behavior_prior"] = _scaled(
+            estimate.reshape(len(forum.labels), -1), options.pop("behavior_scale")
+        )
     effort = cell.effort
     model = DualViewMixture(
         {"inferred": None, "true": n_true_clusters(forum), "one": 1}[kind.clusters],
@@ -68,7 +74,8 @@ def fit(cell: Cell, forum: Forum) -> DualViewMixture:
 
 @cache
 def compile_first(model: str, link: str | None = None) -> None:
-    """Run a model for a moment, so that compiling is not counted as its time; once for each process."""
+    """Run a model for a moment, so that compiling is not counted as its time; once for each
+    process."""
     forum = agreement(n_users=50, n_threads=50)
     kind = MODELS[model]
     clusters = {"inferred": None, "true": 5, "one": 1}[kind.clusters]

@@ -24,11 +24,15 @@ def _facts() -> dict[str, Any]:
 
 
 def curve(scenario: str, metric: str, model: str) -> tuple[Point, ...]:
-    """The points of a model in the figure of a scenario, metric "nll" or "ari"; none where the paper has none."""
+    """The points of a model in the figure of a scenario, metric "nll" or "ari"; none where the
+    paper has none."""
     scenarios = _facts()["curves"]
     if scenario not in scenarios:
         raise InputError(f"The paper's scenarios are {', '.join(scenarios)}; got {scenario!r}.")
-    return tuple(Point(int(n), mean, error) for n, mean, error in scenarios[scenario].get(metric, {}).get(model, ()))
+    return tuple(
+        Point(int(n), mean, error)
+        for n, mean, error in scenarios[scenario].get(metric, {}).get(model, ())
+    )
 
 
 def number(name: str) -> float:

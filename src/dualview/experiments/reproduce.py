@@ -32,7 +32,8 @@ _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "matplotlib")
 
 
 def run(names: Iterable[str], out: Path, *, quick: bool, seed: int, jobs: int, quiet: bool) -> None:
-    """Run studies into a folder and write results.csv, report.md and figures of all studies this folder was asked for."""
+    """Run studies into a folder and write results.csv, report.md and figures of all studies this
+    folder was asked for."""
     began = time.monotonic()
     asked = chosen(names)
     require_matplotlib()
@@ -40,10 +41,25 @@ def run(names: Iterable[str], out: Path, *, quick: bool, seed: int, jobs: int, q
     asked = _claim(out, asked, quick, seed)
     cells = {name: STUDIES[name](plan) for name in asked}
     if not quiet:
-        print("The very first run compiles for about half a minute before sampling starts.", file=sys.stderr, flush=True)
-    outcomes = run_grid([cell for part in cells.values() for cell in part], out / "cells", run_cell, n_jobs=jobs, quiet=quiet)
+        print(
+            "The very first run compiles for about half a minute before sampling starts.",
+            file=sys.stderr,
+            flush=True,
+        )
+    outcomes = run_grid(
+        [cell for part in cells.values() for cell in part],
+        out / "cells",
+        run_cell,
+        n_jobs=jobs,
+        quiet=quiet,
+    )
     by_cell = {outcome.cell: outcome for outcome in outcomes}
-    paths = _write(out, plan, {name: [by_cell[cell] for cell in dict.fromkeys(part)] for name, part in cells.items()}, quick)
+    paths = _write(
+        out,
+        plan,
+        {name: [by_cell[cell] for cell in dict.fromkeys(part)] for name, part in cells.items()},
+        quick,
+    )
     _summarise(outcomes, paths, time.monotonic() - began)
 
 
@@ -62,10 +78,13 @@ def _claim(out: Path, asked: list[str], quick: bool, seed: int) -> list[str]:
             same = {name: before[name] for name in made_with}
             studies = [name for name in STUDIES if name in {*before["studies"], *asked}]
         except (ValueError, KeyError, TypeError) as error:
-            raise FileError(f"{place} is not a plan of dualview reproduce. Give another folder.") from error
+            raise FileError(
+                f"{place} is not a plan of dualview reproduce. Give another folder."
+            ) from error
         if same != made_with:
             raise InputError(
-                f"{out} holds a run with {_options(**same)}; asked for {_options(**made_with)}. Use the same options to "
+                f"{out} holds a run with {_options(**same)}; asked for {_options(**made_with)}. "
+                "Use the same options to "
                 "continue it, or another --out."
             )
         asked = studies
@@ -85,7 +104,9 @@ def _write(out: Path, plan: Plan, found: dict[str, list[Outcome]], quick: bool) 
     for name, outcomes in found.items():
         good = frames[name][frames[name]["error"] == ""]
         if len(good):
-            sections[name] = SECTIONS[name](Findings(plan, [o for o in outcomes if not o.error], good))
+            sections[name] = SECTIONS[name](
+                Findings(plan, [o for o in outcomes if not o.error], good)
+            )
     files = {"results.csv": csv_bytes(rows, float_format="%.6g")}
     for section in sections.values():
         for name, figure in section.figures.items():
@@ -100,9 +121,18 @@ def _write(out: Path, plan: Plan, found: dict[str, list[Outcome]], quick: bool) 
 
 def _report(plan: Plan, rows: pd.DataFrame, sections: dict[str, Section], quick: bool) -> str:
     names = list(rows["study"].unique())
-    command = f"dualview reproduce {_short(names)} --out reproduced --seed {plan.seed}{' --quick' if quick else ''}"
-    packages = [f"dualview {__version__}", f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in _PACKAGES)]
-    once = rows.drop_duplicates([c for c in rows.columns if c not in ("study", "warnings", "error")])
+    command = (
+        f"dualview reproduce {_short(names)} --out reproduced --seed "
+        f"{plan.seed}{' --quick' if quick else ''}"
+    )
+    packages = [
+        f"dualview {__version__}",
+        f"Python {platform.python_version()}",
+        *(f"{p} {version(p)}" for p in _PACKAGES),
+    ]
+    once = rows.drop_duplicates(
+        [c for c in rows.columns if c not in ("study", "warnings", "error")]
+    )
     minutes = once["cpu_seconds"].sum() / 60
     effort = plan.effort
     parts = [
@@ -118,7 +148,7 @@ If it is killed, the same command continues. {", ".join(packages)}; {len(once)} 
 fit has {effort.n_chains} chains of {effort.n_warmup:,} iterations to warm up and {effort.n_draws * effort.thin:,} more, of
 which every {_ordinal(effort.thin)} is kept: {effort.n_iterations:,}
 iterations{", as in the paper" if effort.n_iterations == 30000 else ""}. Users, coefficients and 100 test threads are drawn
-once for a scenario (seed {plan.seed}), training threads for each repetition. `results.csv` has a row for each fit.""",
+once for a scenario (seed {plan.seed}), training threads for each repetition. `results.csv` has a row for each fit.""",  # noqa: E501
         _verdict(rows),
         _ERRORS,
         *(section.text for section in sections.values()),
@@ -131,7 +161,10 @@ def _wrapped(text: str) -> str:
     """Paragraphs at one width; tables, code, headings, pictures and lists as they are."""
     blocks = text.split("\n\n")
     kept = ("|", "#", "!", "`", "1.", "-")
-    return "\n\n".join(block if block.startswith(kept) else textwrap.fill(" ".join(block.split()), 110) for block in blocks)
+    return "\n\n".join(
+        block if block.startswith(kept) else textwrap.fill(" ".join(block.split()), 110)
+        for block in blocks
+    )
 
 
 _ERRORS = """## Why the published curves are worse
@@ -151,7 +184,7 @@ The third and the fourth can be done to any set of draws: each scenario below sa
 the gap. What the other three did was not measured: nobody ran that program here. Users, coefficients
 and threads of the paper are not public, so the points are those of other draws from the same distributions: compare levels, not
 bumps. The paper starts chains with everybody in one cluster (k-means with 10 for iris); here it is k-means always, and `starts`
-compares the two."""
+compares the two."""  # noqa: E501
 
 
 def _verdict(rows: pd.DataFrame) -> str:
@@ -170,9 +203,12 @@ def _verdict(rows: pd.DataFrame) -> str:
         return ""
     header = ["scenario", "NLL below published", "mean gain", "ARI above published", "mean gain"]
     return (
-        f"## In short\n\n{table(header, lines)}\n\nNLL: lower is better, the floor is the entropy of the noise, ½ ln(2πe · 5) "
-        f"= {FLOOR:.3f}. ARI: adjusted Rand index of the estimated partition against the truth, higher is better. Each point "
-        "is a mean over repetitions; the paper has no point for dual-fixed at 40 threads of agreement, and no partition for "
+        f"## In short\n\n{table(header, lines)}\n\nNLL: lower is better, the floor is the "
+        "entropy of the noise, ½ ln(2πe · 5) "
+        f"= {FLOOR:.3f}. ARI: adjusted Rand index of the estimated partition against the truth, "
+        "higher is better. Each point "
+        "is a mean over repetitions; the paper has no point for dual-fixed at 40 threads of "
+        "agreement, and no partition for "
         "the single model."
     )
 
@@ -181,10 +217,19 @@ def _warnings(rows: pd.DataFrame) -> str:
     failed = rows[rows["error"] != ""]
     warned = rows[rows["warnings"] != ""]
     text = "## Failures and warnings\n\n"
-    text += f"Fits that failed: {len(failed)}. Fits with a warning other than on convergence: {len(warned)}."
+    text += (
+        f"Fits that failed: {len(failed)}. Fits with a warning other than on convergence: "
+        f"{len(warned)}."
+    )
     if len(failed):
-        listed = failed[["scenario", "model", "n_users", "n_threads", "repetition", "error"]].astype(str).values.tolist()
-        text += f"\n\n{table(['scenario', 'model', 'users', 'threads', 'repetition', 'error'], listed)}"
+        listed = (
+            failed[["scenario", "model", "n_users", "n_threads", "repetition", "error"]]
+            .astype(str)
+            .values.tolist()
+        )
+        text += (
+            f"\n\n{table(['scenario', 'model', 'users', 'threads', 'repetition', 'error'], listed)}"
+        )
     for warning in dict.fromkeys(warned["warnings"]):
         text += f"\n\n- {warning}"
     return text
@@ -198,7 +243,9 @@ def _summarise(outcomes: list[Outcome], paths: list[Path], seconds: float) -> No
     print(f"{len(outcomes) - len(failed)} of {len(outcomes)} fits done in {seconds:.0f} s.")
     print(f"Wrote {', '.join(str(path) for path in paths)}.")
     if failed:
-        raise DualViewError(f"{len(failed)} of {len(outcomes)} fits failed; the same command tries them again.")
+        raise DualViewError(
+            f"{len(failed)} of {len(outcomes)} fits failed; the same command tries them again."
+        )
 
 
 def _short(names: list[str]) -> str:

@@ -32,10 +32,13 @@ def tidy(study: str, outcomes: Iterable[Outcome]) -> pd.DataFrame:
 
 
 def averages(frame: pd.DataFrame, by: Sequence[str], score: str) -> pd.DataFrame:
-    """Mean, standard error (0 for one repetition) and number of a score over repetitions; rows without it are left out."""
+    """Mean, standard error (0 for one repetition) and number of a score over repetitions; rows
+    without it are left out."""
     known = frame[frame[score].notna()]
     groups = known.groupby(list(by), sort=False, observed=True)[score]
-    table = pd.DataFrame({"mean": groups.mean(), "error": groups.sem().fillna(0.0), "n": groups.size()})
+    table = pd.DataFrame(
+        {"mean": groups.mean(), "error": groups.sem().fillna(0.0), "n": groups.size()}
+    )
     return table.reset_index()
 
 
@@ -66,7 +69,16 @@ def compared(frame: pd.DataFrame, scenario: str, metric: str) -> list[Comparison
     """Every published point of a scenario at whose size there are fits."""
     ours = averages(frame[frame["scenario"] == scenario], ["model", "n_threads"], metric)
     return [
-        Comparison(scenario, metric, str(row.model), point.n_threads, point.mean, point.error, row.mean, row.error)
+        Comparison(
+            scenario,
+            metric,
+            str(row.model),
+            point.n_threads,
+            point.mean,
+            point.error,
+            row.mean,
+            row.error,
+        )
         for row in ours.itertuples()
         for point in published.curve(scenario, metric, str(row.model))
         if point.n_threads == row.n_threads
@@ -74,7 +86,10 @@ def compared(frame: pd.DataFrame, scenario: str, metric: str) -> list[Comparison
 
 
 def truth_nll(cell: Cell) -> float:
-    """The test NLL of somebody who knows the coefficients and the noise, on the test threads of this cell."""
+    """The test NLL of somebody who knows the coefficients and the noise, on the test threads of
+    this cell."""
     test = forum_of(cell).test
     errors = test.outcome - test.participation @ forum_of(cell).latent
-    return float(0.5 * np.log(2 * np.pi * NOISE_VARIANCE) + 0.5 * np.mean(errors**2) / NOISE_VARIANCE)
+    return float(
+        0.5 * np.log(2 * np.pi * NOISE_VARIANCE) + 0.5 * np.mean(errors**2) / NOISE_VARIANCE
+    )

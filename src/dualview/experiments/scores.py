@@ -30,10 +30,11 @@ SCORES = (
 def measure(model: DualViewMixture, forum: Forum) -> dict[str, float]:
     """Scores of a fitted model.
 
-    nll: test NLL, by the log of the mean density; nll_mean_of_logs: by the mean of the log densities, which is never less.
-    rmse: of the posterior means of the coefficients. ari: of the partition estimate against the truth; ari_last_draw: of the
-    last draw. n_clusters: posterior mean. features_ratio, behavior_ratio: see ``evidence.ratio``. r_hat: the largest, ess: the
-    least effective size.
+    nll: test NLL, by the log of the mean density; nll_mean_of_logs: by the mean of the log
+    densities, which is never less. rmse: of the posterior means of the coefficients. ari: of the
+    partition estimate against the truth; ari_last_draw: of the last draw. n_clusters: posterior
+    mean. features_ratio, behavior_ratio: see ``evidence.ratio``. r_hat: the largest, ess: the least
+    effective size.
     """
     scores = dict.fromkeys(SCORES, float("nan"))
     post = model.posterior_
@@ -41,7 +42,9 @@ def measure(model: DualViewMixture, forum: Forum) -> dict[str, float]:
         forecast = model.predict_outcome(forum.test.participation)
         scores["nll"] = forecast.nll(forum.test.outcome)
         scores["nll_mean_of_logs"] = nll_by_mean_of_logs(
-            post.flat("latent") @ forum.test.participation.T, post.flat("noise_precision"), forum.test.outcome
+            post.flat("latent") @ forum.test.participation.T,
+            post.flat("noise_precision"),
+            forum.test.outcome,
         )
         scores["rmse"] = float(np.sqrt(np.mean((model.posterior_.latent_mean - forum.latent) ** 2)))
     if model.n_clusters != 1:
@@ -65,7 +68,13 @@ def _of_partition(model: DualViewMixture, forum: Forum) -> dict[str, float]:
     }
 
 
-def nll_by_mean_of_logs(locations: NDArray[Any], precisions: NDArray[Any], y: NDArray[Any]) -> float:
-    """Minus the mean over draws and cases of ln N(y; location, 1/precision): locations (S, n), precisions (S,), y (n,)."""
-    log_density = 0.5 * np.log(precisions / (2 * np.pi))[:, None] - 0.5 * precisions[:, None] * (y - locations) ** 2
+def nll_by_mean_of_logs(
+    locations: NDArray[Any], precisions: NDArray[Any], y: NDArray[Any]
+) -> float:
+    """Minus the mean over draws and cases of ln N(y; location, 1/precision): locations (S, n),
+    precisions (S,), y (n,)."""
+    log_density = (
+        0.5 * np.log(precisions / (2 * np.pi))[:, None]
+        - 0.5 * precisions[:, None] * (y - locations) ** 2
+    )
     return -float(log_density.mean())

@@ -35,7 +35,9 @@ class Plan:
     few_sizes: tuple[int, ...]  # threads and repetitions of the other studies
     few_repetitions: int
     users: tuple[int, ...]
-    draw_sizes: tuple[int, ...]  # threads of the study of other draws: where dual-DP lost to the published ARI with seed 0
+    draw_sizes: tuple[
+        int, ...
+    ]  # threads of the study of other draws: where dual-DP lost to the published ARI with seed 0
     link_sizes: tuple[int, ...]
     effort: Effort
     cost_effort: Effort
@@ -75,9 +77,18 @@ class Plan:
             link_effort=Effort(n_chains=2, n_warmup=250, n_draws=250, thin=2),
         )
 
-    def cell(self, scenario: str, model: str, n_threads: int = FEW_THREADS, repetition: int = 0, **others: Any) -> Cell:
+    def cell(
+        self,
+        scenario: str,
+        model: str,
+        n_threads: int = FEW_THREADS,
+        repetition: int = 0,
+        **others: Any,
+    ) -> Cell:
         """A cell with the plan's seed and effort."""
-        return Cell(scenario, model, n_threads, repetition, self.seed, **{"effort": self.effort, **others})
+        return Cell(
+            scenario, model, n_threads, repetition, self.seed, **{"effort": self.effort, **others}
+        )
 
 
 def _scenario(name: str) -> Callable[[Plan], list[Cell]]:
@@ -96,12 +107,23 @@ def _scenario(name: str) -> Callable[[Plan], list[Cell]]:
 
 def _wanted(scenario: str, model: str, n_threads: int, repetition: int) -> tuple[str, ...]:
     """Cluster sizes of the one fit whose figure shows them."""
-    return ("sizes",) if (scenario, model, n_threads, repetition) == ("iris", "dual-DP", SIZES_AT, 0) else ()
+    return (
+        ("sizes",)
+        if (scenario, model, n_threads, repetition) == ("iris", "dual-DP", SIZES_AT, 0)
+        else ()
+    )
 
 
 def _cost(plan: Plan) -> list[Cell]:
-    chains = [plan.cell("agreement", model, 100, effort=plan.cost_effort, extras=("autocorrelation",)) for model in COMPARED]
-    sizes = [plan.cell("agreement", "dual-DP", 100, n_users=n, effort=plan.cost_effort) for n in plan.users if n != 50]
+    chains = [
+        plan.cell("agreement", model, 100, effort=plan.cost_effort, extras=("autocorrelation",))
+        for model in COMPARED
+    ]
+    sizes = [
+        plan.cell("agreement", "dual-DP", 100, n_users=n, effort=plan.cost_effort)
+        for n in plan.users
+        if n != 50
+    ]
     return chains + sizes
 
 
@@ -118,7 +140,9 @@ def _models(plan: Plan) -> list[Cell]:
 
 def _information(plan: Plan) -> list[Cell]:
     return [
-        plan.cell(scenario, "dual-DP", n_threads, n_users=n_users, extras=("predictions", "similarity"))
+        plan.cell(
+            scenario, "dual-DP", n_threads, n_users=n_users, extras=("predictions", "similarity")
+        )
         for scenario, n_users, n_threads in INFORMATION
     ]
 
@@ -139,13 +163,19 @@ def _sensitivity(plan: Plan) -> list[Cell]:
     cells = []
     for scenario in SCENARIOS:
         for repetition in range(plan.few_repetitions):
-            cells.append(plan.cell(scenario, "dual-DP", repetition=repetition, extras=("alpha_prior",)))
-            cells += [plan.cell(scenario, "dual-DP", repetition=repetition, fit=setting) for setting in settings]
+            cells.append(
+                plan.cell(scenario, "dual-DP", repetition=repetition, extras=("alpha_prior",))
+            )
+            cells += [
+                plan.cell(scenario, "dual-DP", repetition=repetition, fit=setting)
+                for setting in settings
+            ]
     return cells
 
 
 def _changed_features(*options: tuple[str, float]) -> Callable[[Plan], list[Cell]]:
-    """The agreement scenario with other features, at a few sizes; the single model does not see them."""
+    """The agreement scenario with other features, at a few sizes; the single model does not see
+    them."""
 
     def cells(plan: Plan) -> list[Cell]:
         return [
@@ -165,7 +195,10 @@ def _at_few_threads(plan: Plan, variants: Iterable[tuple[str, float | str]]) -> 
         for variant in variants
         for model in ("dual-DP", "dual-fixed")
         for repetition in range(plan.few_repetitions)
-    ] + [plan.cell("agreement", "single", repetition=repetition) for repetition in range(plan.few_repetitions)]
+    ] + [
+        plan.cell("agreement", "single", repetition=repetition)
+        for repetition in range(plan.few_repetitions)
+    ]
 
 
 def _overlap(plan: Plan) -> list[Cell]:
@@ -187,7 +220,8 @@ def _users(plan: Plan) -> list[Cell]:
 
 
 def _draws(plan: Plan) -> list[Cell]:
-    """The disagreement scenario with other users, coefficients and test threads: the paper's figure shows one draw of them."""
+    """The disagreement scenario with other users, coefficients and test threads: the paper's figure
+    shows one draw of them."""
     return [
         replace(plan.cell("disagreement", model, n), seed=plan.seed + draw)
         for n in plan.draw_sizes
@@ -199,7 +233,10 @@ def _draws(plan: Plan) -> list[Cell]:
 def _link(plan: Plan) -> list[Cell]:
     """Each draw of users and threads with and without the link, on the same seeds."""
     return [
-        replace(plan.cell(scenario, "dual-DP", n, effort=plan.link_effort, fit=setting), seed=plan.seed + draw)
+        replace(
+            plan.cell(scenario, "dual-DP", n, effort=plan.link_effort, fit=setting),
+            seed=plan.seed + draw,
+        )
         for scenario in SCENARIOS
         for n in plan.link_sizes
         for setting in ((), LINKED)
@@ -208,7 +245,8 @@ def _link(plan: Plan) -> list[Cell]:
 
 
 def _baselines(plan: Plan) -> list[Cell]:
-    """Clusterings do not see the threads: their repetitions differ in the seed of the algorithm only."""
+    """Clusterings do not see the threads: their repetitions differ in the seed of the algorithm
+    only."""
     return [
         plan.cell(scenario, name, n, repetition)
         for scenario in SCENARIOS
@@ -244,7 +282,8 @@ def chosen(names: Iterable[str]) -> list[str]:
     unknown = [name for name in asked if name not in STUDIES and name != "all"]
     if unknown:
         raise InputError(
-            f"Studies are all (= {', '.join(ALL)}), {', '.join(STUDIES)}; got {', '.join(map(repr, unknown))}. Give some of "
+            f"Studies are all (= {', '.join(ALL)}), {', '.join(STUDIES)}; got "
+            f"{', '.join(map(repr, unknown))}. Give some of "
             "these."
         )
     wanted = {*asked, *(ALL if "all" in asked else ())}

@@ -14,7 +14,8 @@ from dualview.experiments.scores import measure
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
-    """Scores, extras and warnings of a cell. Slow convergence is no warning here: r_hat and ess are among the scores."""
+    """Scores, extras and warnings of a cell. Slow convergence is no warning here: r_hat and ess are
+    among the scores."""
     forum = forum_of(cell)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -22,11 +23,21 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         if cell.model in BASELINES:
             scores, extras = measure_baseline(cell.model, forum, cell.sampler_seed % 2**31), {}
         else:
-            compile_first(cell.model, str(linked) if (linked := dict(cell.fit).get("link")) else None)
+            compile_first(
+                cell.model, str(linked) if (linked := dict(cell.fit).get("link")) else None
+            )
             began = time.process_time()
             model = fit(cell, forum)
             seconds = time.process_time() - began
-            scores = measure(model, forum) | {"cpu_seconds": seconds, "n_iterations": float(cell.effort.n_iterations)}
+            scores = measure(model, forum) | {
+                "cpu_seconds": seconds,
+                "n_iterations": float(cell.effort.n_iterations),
+            }
             extras = {name: EXTRAS[name](model, forum) for name in cell.extras}
-    texts = sorted({f"{warning.category.__name__}: {' '.join(str(warning.message).split())}" for warning in caught})
+    texts = sorted(
+        {
+            f"{warning.category.__name__}: {' '.join(str(warning.message).split())}"
+            for warning in caught
+        }
+    )
     return {"scores": scores, "extras": extras, "warnings": texts}

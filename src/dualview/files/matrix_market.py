@@ -1,7 +1,8 @@
 """Sparse matrices from Matrix Market files, plain or compressed.
 
-A reader of our own, because SciPy's compiled one reads past the end of a file that was cut in the middle of a line, and
-allocates whatever the header claims. This one believes nothing that the body does not show.
+A reader of our own, because SciPy's compiled one reads past the end of a file that was cut in the
+middle of a line, and allocates whatever the header claims. This one believes nothing that the body
+does not show.
 """
 
 import io
@@ -37,7 +38,8 @@ class _Header(NamedTuple):
 
 
 def read_matrix(path: Path, name: str | None = None) -> sparse.coo_array:
-    """The matrix of a file; a FileError names the file, or what it is a copy of, and what is wrong with it."""
+    """The matrix of a file; a FileError names the file, or what it is a copy of, and what is wrong
+    with it."""
     name = str(path) if name is None else name
     try:
         with unpacked(path) as content, io.TextIOWrapper(content, encoding="utf-8") as file:
@@ -45,15 +47,21 @@ def read_matrix(path: Path, name: str | None = None) -> sparse.coo_array:
             return _matrix(header, _body(file, header.width))
     except MemoryError as error:
         raise FileError(f"{name} holds a matrix that does not fit into memory.") from error
-    except Exception as error:  # a damaged file makes the decompressors and parsers below raise anything at all
+    except (
+        Exception
+    ) as error:  # a damaged file makes the decompressors and parsers below raise anything at all
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise FileError(f"{name} cannot be read as a Matrix Market file: {reason}. Write it again.") from error
+        raise FileError(
+            f"{name} cannot be read as a Matrix Market file: {reason}. Write it again."
+        ) from error
 
 
 def _header(file: io.TextIOBase) -> _Header:
     first = file.readline(1024).lower().split()
     if len(first) != 5 or first[:2] != ["%%matrixmarket", "matrix"]:
-        raise ValueError("its first line must be '%%MatrixMarket matrix coordinate real general', or the like")
+        raise ValueError(
+            "its first line must be '%%MatrixMarket matrix coordinate real general', or the like"
+        )
     for word, known in zip(first[2:], (_LAYOUTS, _FIELDS, _SYMMETRIES), strict=True):
         if word not in known:
             raise ValueError(f"its first line says {word}; {', '.join(known)} can be read")
@@ -75,7 +83,9 @@ def _body(file: io.TextIOBase, width: int) -> NDArray[np.float64]:
         warnings.simplefilter("error", DeprecationWarning)  # NumPy's only word on what is no number
         numbers = np.fromstring(lines, sep=" ") if lines.strip() else np.empty(0)
     if numbers.size % width:
-        raise ValueError(f"it has {numbers.size} numbers, where each entry has {width}: it was cut short")
+        raise ValueError(
+            f"it has {numbers.size} numbers, where each entry has {width}: it was cut short"
+        )
     return numbers.reshape(-1, width)
 
 
@@ -89,8 +99,12 @@ def _matrix(header: _Header, body: NDArray[np.float64]) -> sparse.coo_array:
     if shape[0] > _EMPTY_ROWS * (n_entries + 1):
         raise ValueError(f"it claims {shape[0]} rows and has {n_entries} entries")
     places = body[:, :2] - 1
-    if not (np.isfinite(body).all() and ((places >= 0) & (places < shape) & (places % 1 == 0)).all()):
-        raise ValueError(f"an entry is not a number, or lies outside the {shape[0]} rows and {shape[1]} columns")
+    if not (
+        np.isfinite(body).all() and ((places >= 0) & (places < shape) & (places % 1 == 0)).all()
+    ):
+        raise ValueError(
+            f"an entry is not a number, or lies outside the {shape[0]} rows and {shape[1]} columns"
+        )
     values = body[:, 2] if header.width == 3 else np.ones(n_entries)
     row, column = places.astype(np.int64).T
     if header.symmetry != "general":

@@ -1,7 +1,8 @@
-"""Files that a user names as input: pipes and devices as well as files, packed or not, and never unpacked without a limit.
+"""Files that a user names as input: pipes and devices as well as files, packed or not, and never
+unpacked without a limit.
 
-A pipe, such as ``<(zcat users.csv.gz)``, can be read only once. It is copied to a temporary file, whose name says what its
-content shows it to be; everything behind this module reads files.
+A pipe, such as ``<(zcat users.csv.gz)``, can be read only once. It is copied to a temporary file,
+whose name says what its content shows it to be; everything behind this module reads files.
 """
 
 import bz2
@@ -20,17 +21,26 @@ from typing import IO, Any
 from dualview.errors import FileError
 
 _BLOCK = 1 << 20
-_FRAME_BLOCK = 1 << 13  # a zstd frame can hold 32,000 times its size, and is unpacked a block at a time
+_FRAME_BLOCK = (
+    1 << 13
+)  # a zstd frame can hold 32,000 times its size, and is unpacked a block at a time
 _WINDOW = 2**31  # Reddit's archives are compressed with windows as long as the format allows
 _SAFE = 1 << 27  # 128 MB may be unpacked from anything
 _MOST_TIMES = 300  # beyond that, no more than this many times what was read
 _LONGEST_LINE = 1 << 24
-_MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PK\x03\x04": ".zip"}
+_MAGIC = {
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ\x00": ".xz",
+    b"\x28\xb5\x2f\xfd": ".zst",
+    b"PK\x03\x04": ".zip",
+}
 
 
 @contextmanager
 def input_file(path: Path, what: str = "a table") -> Iterator[Path]:
-    """A file to be read as often as needed: the one at the path or, of a pipe or a device, a temporary copy of its content."""
+    """A file to be read as often as needed: the one at the path or, of a pipe or a device, a
+    temporary copy of its content."""
     check_input(path, what)
     if path.is_file():
         yield path
@@ -53,7 +63,8 @@ def is_stream(path: Path) -> bool:
 
 
 def copy_stream(path: Path, folder: Path, name: str) -> Path:
-    """Copy what a pipe or a device gives into a folder; the endings of the copy's name say what a table it is."""
+    """Copy what a pipe or a device gives into a folder; the endings of the copy's name say what a
+    table it is."""
     copy = folder / name
     most = shutil.disk_usage(folder).free // 2
     try:
@@ -62,7 +73,10 @@ def copy_stream(path: Path, folder: Path, name: str) -> Path:
                 if target.tell() == 0 and len(block) == _BLOCK and not block.strip(b"\0"):
                     raise FileError(f"{path} gives nothing but NUL characters.")
                 if target.tell() > most:
-                    raise FileError(f"{path} gives more than half of what {folder} has room for, {most >> 20:,} MB.")
+                    raise FileError(
+                        f"{path} gives more than half of what {folder} has room for, "
+                        f"{most >> 20:,} MB."
+                    )
                 target.write(block)
     except FileError:
         raise
@@ -72,7 +86,8 @@ def copy_stream(path: Path, folder: Path, name: str) -> Path:
 
 
 def _endings(file: Path) -> str:
-    """The endings of a name that fit the content of a table: .csv, .tsv.gz, .parquet and the like."""
+    """The endings of a name that fit the content of a table: .csv, .tsv.gz, .parquet and the
+    like."""
     with open(file, "rb") as opened:
         begin = opened.read(8)
     if begin.startswith(b"PAR1"):
@@ -90,7 +105,8 @@ def _endings(file: Path) -> str:
 
 
 def packed_as(begin: bytes) -> str:
-    """The ending that names of files have which begin with these bytes; none of files that are not packed."""
+    """The ending that names of files have which begin with these bytes; none of files that are not
+    packed."""
     return next((ending for magic, ending in _MAGIC.items() if begin.startswith(magic)), "")
 
 
@@ -98,7 +114,8 @@ def packed_as(begin: bytes) -> str:
 def unpacked(file: Path, ending: str | None = None) -> Iterator[IO[bytes]]:
     """The content of a file, packed as the ending of its name says or not at all.
 
-    A ValueError ends what unpacks to very much more than its size: a few megabytes can hold terabytes of zeros.
+    A ValueError ends what unpacks to very much more than its size: a few megabytes can hold
+    terabytes of zeros.
     """
     ending = _ending(file) if ending is None else ending
     with ExitStack() as stack:
@@ -117,7 +134,8 @@ def _ending(file: Path) -> str:
 
 
 def probe(file: Path, ending: str | None = None) -> None:
-    """Raise a ValueError, within a second, where a file unpacks to very much more than its size from its beginning."""
+    """Raise a ValueError, within a second, where a file unpacks to very much more than its size
+    from its beginning."""
     with unpacked(file, ending) as stream:
         if isinstance(stream, io.BufferedReader) and isinstance(stream.raw, _Limited):
             left = _SAFE + _BLOCK
@@ -126,16 +144,20 @@ def probe(file: Path, ending: str | None = None) -> None:
 
 
 def first_lines(file: Path) -> bytes:
-    """The beginning of a text, which has at least one whole line; a ValueError where its first line has no end."""
+    """The beginning of a text, which has at least one whole line; a ValueError where its first line
+    has no end."""
     with unpacked(file) as stream:
         begin = stream.read(_LONGEST_LINE)
     if len(begin) == _LONGEST_LINE and not (b"\n" in begin or b"\r" in begin):
-        raise ValueError(f"its first line must name columns, and has no end within {_LONGEST_LINE >> 20} MB")
+        raise ValueError(
+            f"its first line must name columns, and has no end within {_LONGEST_LINE >> 20} MB"
+        )
     return begin
 
 
 class _Limited(io.RawIOBase):
-    """What a stream unpacks, as long as that is not very much more than what was read of its file."""
+    """What a stream unpacks, as long as that is not very much more than what was read of its
+    file."""
 
     def __init__(self, stream: Any, packed: IO[bytes]) -> None:
         self._stream, self._packed = stream, packed
@@ -150,7 +172,8 @@ class _Limited(io.RawIOBase):
         n_read = self._packed.tell()
         if self._n_made > max(_SAFE, _MOST_TIMES * n_read):
             raise ValueError(
-                f"it unpacks to more than {_MOST_TIMES} times its size: {self._n_made >> 20:,} MB come from the first "
+                f"it unpacks to more than {_MOST_TIMES} times its size: {self._n_made >> 20:,} "
+                "MB come from the first "
                 f"{n_read / 2**20:.1f} MB. If that is right, unpack it first"
             )
         buffer[: len(block)] = block
@@ -158,7 +181,8 @@ class _Limited(io.RawIOBase):
 
 
 class _Frames(io.RawIOBase):
-    """Zstandard, frame by frame, because the library's own streams pass over an end that is missing."""
+    """Zstandard, frame by frame, because the library's own streams pass over an end that is
+    missing."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         import zstandard

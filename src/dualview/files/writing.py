@@ -1,7 +1,8 @@
 """Files that are written whole or not at all, and the one rule for every path that a user names.
 
-A link is followed: its target gets the new content, and the link stays. Pipes, terminals and other character devices are
-written through. A dash, or /dev/stdout, is standard output. Folders, disks and sockets are refused.
+A link is followed: its target gets the new content, and the link stays. Pipes, terminals and other
+character devices are written through. A dash, or /dev/stdout, is standard output. Folders, disks
+and sockets are refused.
 """
 
 import contextlib
@@ -19,9 +20,11 @@ _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write beside the place, force to disk, then move there: a reader sees the old file or the new one, never a part.
+    """Write beside the place, force to disk, then move there: a reader sees the old file or the new
+    one, never a part.
 
-    What is no file, such as a pipe, is written through. A BrokenPipeError says that nobody reads standard output any more.
+    What is no file, such as a pipe, is written through. A BrokenPipeError says that nobody reads
+    standard output any more.
     """
     check_place(path)
     try:
@@ -36,7 +39,9 @@ def write_whole(path: Path, content: bytes) -> None:
         if isinstance(error, BrokenPipeError) and is_standard_output(path):
             raise
         reason = error.strerror or str(error)
-        raise FileError(f"{path} could not be written: {reason}. What was saved before is unchanged.") from error
+        raise FileError(
+            f"{path} could not be written: {reason}. What was saved before is unchanged."
+        ) from error
 
 
 def check_place(path: Path) -> None:
@@ -53,14 +58,19 @@ def check_place(path: Path) -> None:
     if mode is None:
         target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
-            raise FileError(f"{path} could not be written: there is no folder {target.parent}; make it first.")
+            raise FileError(
+                f"{path} could not be written: there is no folder {target.parent}; make it first."
+            )
     elif stat.S_ISDIR(mode):
         raise FileError(f"{path} is a folder: name the file to write, such as {path / 'FILE'}.")
     elif stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
         what = "a disk" if stat.S_ISBLK(mode) else "a socket"
         raise FileError(f"{path} is {what}: name a file, a pipe or a character device to write to.")
     elif stat.S_ISREG(mode) and not os.access(path, os.W_OK):
-        raise FileError(f"{path} could not be written: it is read-only. Name another file, or allow writing to it.")
+        raise FileError(
+            f"{path} could not be written: it is read-only. Name another file, or allow writing "
+            "to it."
+        )
 
 
 def is_standard_output(path: Path | None) -> bool:
@@ -97,11 +107,14 @@ def _write_all(number: int, content: bytes) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put a new file in the place of an old one, with the permissions of the old one or, without one, of any new file."""
+    """Put a new file in the place of an old one, with the permissions of the old one or, without
+    one, of any new file."""
     temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}.part"
     try:
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
-        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:  # less what the umask takes, as of any new file
+        with os.fdopen(
+            os.open(temporary, flags, 0o666), "wb"
+        ) as file:  # less what the umask takes, as of any new file
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -114,7 +127,8 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _keep_permissions(old: Path, new: Path) -> None:
-    """Give a new file the owner and the mode of an old one, where there is one and as far as the system lets us."""
+    """Give a new file the owner and the mode of an old one, where there is one and as far as the
+    system lets us."""
     try:
         before, now = old.stat(), new.stat()
     except FileNotFoundError:

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from dualview.forum.example import example_posts
     from dualview.forum.options import ForumOptions
 
-# Names are looked up when first used: the command line reads the options, and nothing heavy, to show its help.
+# Names are looked up when first used: the command line reads the options, and nothing heavy, to
+# show its help.
 _HOMES = {
     "ROLES": "columns",
     "ForumData": "data",

@@ -1,8 +1,10 @@
-"""Activity of users before the test threads: counts, habits and their position in the graph of replies, in plain units.
+"""Activity of users before the test threads: counts, habits and their position in the graph of
+replies, in plain units.
 
-Only threads that began before the first test thread count, and of these only posts made before it; with a random split, all
-threads but those of the test. Threads of any length count.
-Earliness is a share of threads, not of posts: long threads would lower a share of posts, and so give their length away.
+Only threads that began before the first test thread count, and of these only posts made before it;
+with a random split, all threads but those of the test. Threads of any length count.
+Earliness is a share of threads, not of posts: long threads would lower a share of posts, and so
+give their length away.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from dualview.forum.threads import ThreadTable
 
 Array = NDArray[np.float64]
 
-# What each number is, in the words of reports. The order decides which of two columns stays when they tell the same: rates and
+# What each number is, in the words of reports. The order decides which of two columns stays when
 # means first, which do not grow with the length of threads, counts last.
 MEANINGS = {
     "started_share": "share of the threads taken part in that the user started",
@@ -39,9 +41,17 @@ MEANINGS = {
     "in_degree": "users who replied",
     "out_degree": "users replied to",
 }
-WHOLE_NUMBERS = ("posts", "threads", "started", "replies_given", "replies_received", "out_degree", "in_degree")
-# Rates: what is counted, for each of what, as if there were one more that is like the forum's average. It takes the edge off
-# rates of users with little to go by.
+WHOLE_NUMBERS = (
+    "posts",
+    "threads",
+    "started",
+    "replies_given",
+    "replies_received",
+    "out_degree",
+    "in_degree",
+)
+# Rates: what is counted, for each of what, as if there were one more that is like the forum's
+# average. It takes the edge off rates of users with little to go by.
 RATES = {
     "started_share": ("started", "threads"),
     "early_share": ("early", "threads"),
@@ -50,15 +60,20 @@ RATES = {
     "replies_per_post": ("replies_received", "posts"),
     "replying_share": ("replies_given", "posts"),
 }
-_SHARES = ("started_share", "early_share", "replying_share")  # rates of cases that are among those they are counted for
+_SHARES = (
+    "started_share",
+    "early_share",
+    "replying_share",
+)  # rates of cases that are among those they are counted for
 
 
 @dataclass(frozen=True)
 class Activity:
     """Activity of users, one row each, in plain units.
 
-    low and high have the columns that are rates: the numbers between which each lies. A rate of c cases is known to half a case
-    more or less. Where there can be no fewer cases it has no lower end, and where there can be no more, no upper one.
+    low and high have the columns that are rates: the numbers between which each lies. A rate of c
+    cases is known to half a case more or less. Where there can be no fewer cases it has no lower
+    end, and where there can be no more, no upper one.
     """
 
     values: pd.DataFrame
@@ -67,7 +82,12 @@ class Activity:
 
     def take(self, codes: NDArray[np.int64], index: pd.Index) -> "Activity":
         """The activity of some users, with names."""
-        return Activity(*(table.iloc[codes].set_axis(index, axis=0) for table in (self.values, self.low, self.high)))
+        return Activity(
+            *(
+                table.iloc[codes].set_axis(index, axis=0)
+                for table in (self.values, self.low, self.high)
+            )
+        )
 
 
 def user_activity(archive: Archive, threads: ThreadTable) -> Activity:
@@ -76,7 +96,9 @@ def user_activity(archive: Archive, threads: ThreadTable) -> Activity:
     n_people = archive.one("SELECT count(*) FROM people")[0]
     counted = archive.arrays(_habits_query(archive))
     codes = np.asarray(counted.pop("user"), dtype=np.int64)
-    table = pd.DataFrame({name: _spread(column, codes, n_people) for name, column in counted.items()})
+    table = pd.DataFrame(
+        {name: _spread(column, codes, n_people) for name, column in counted.items()}
+    )
     edges = archive.arrays(_edges_query(archive))
     source, target = (np.asarray(edges[name], dtype=np.int64) for name in ("source", "target"))
     graph = reply_graph(source, target, np.asarray(edges["n"], dtype=float), n_people)
@@ -89,11 +111,16 @@ def user_activity(archive: Archive, threads: ThreadTable) -> Activity:
     present = np.flatnonzero(table["posts"].to_numpy() > 0)
     inner = graph[present][:, present]
     table["pagerank"] = _spread(pagerank(inner), present, n_people)
-    table["closeness"] = _spread(closeness(np.random.default_rng(archive.options.seed), inner), present, n_people)
+    table["closeness"] = _spread(
+        closeness(np.random.default_rng(archive.options.seed), inner), present, n_people
+    )
     low, high = pd.DataFrame(index=table.index), pd.DataFrame(index=table.index)
     for name, (counted_of, each) in RATES.items():
         if counted_of in table:
-            cases, n_each = table[counted_of].to_numpy(dtype=float), table[each].to_numpy(dtype=float)
+            cases, n_each = (
+                table[counted_of].to_numpy(dtype=float),
+                table[each].to_numpy(dtype=float),
+            )
             average = cases.sum() / n_each.sum()
             table[name] = (cases + average) / (n_each + 1.0)
             ends = rounded_cases(cases, n_each if name in _SHARES else None)
@@ -102,9 +129,11 @@ def user_activity(archive: Archive, threads: ThreadTable) -> Activity:
 
 
 def rounded_cases(cases: Array, most: Array | None) -> tuple[Array, Array]:
-    """Ends of the intervals in which counted cases (U,) lie: half a step more or less, open at the fewest and the most.
+    """Ends of the intervals in which counted cases (U,) lie: half a step more or less, open at the
+    fewest and the most.
 
-    The step is 1. Scores that are not whole numbers have their own. The fewest are 0, unless there are negative scores.
+    The step is 1. Scores that are not whole numbers have their own. The fewest are 0, unless there
+    are negative scores.
 
     >>> low, high = rounded_cases(np.array([0.0, 1.0, 3.0]), most=np.array([5.0, 5.0, 3.0]))
     >>> low.tolist(), high.tolist()
@@ -121,7 +150,9 @@ def _mark_training(archive: Archive, threads: ThreadTable) -> None:
     test = threads.codes[threads.n_training :]
     if archive.options.split == "random":
         given = pd.DataFrame({"thread": test})  # noqa: F841 (the engine finds it by its name)
-        archive.connection.execute("CREATE OR REPLACE TEMP TABLE test_threads AS SELECT thread FROM given")
+        archive.connection.execute(
+            "CREATE OR REPLACE TEMP TABLE test_threads AS SELECT thread FROM given"
+        )
         query = "SELECT * FROM posts WHERE thread NOT IN (SELECT thread FROM test_threads)"
     elif threads.cut is None:
         query = f"SELECT * FROM posts WHERE thread < {int(test[0])}"
@@ -149,7 +180,8 @@ def _habits_query(archive: Archive) -> str:
 
 
 def _edges_query(archive: Archive) -> str:
-    """Who replied to whom how often: to the author of the parent where it is known, else to the thread's starter.
+    """Who replied to whom how often: to the author of the parent where it is known, else to the
+    thread's starter.
 
     Without parents the reply is taken to go to whoever wrote the post before.
     """
@@ -163,9 +195,10 @@ def _edges_query(archive: Archive) -> str:
             FROM (SELECT * FROM training WHERE position > 0) c
             LEFT JOIN (SELECT thread, {key}, any_value("user") AS "user" FROM training GROUP BY thread, {key}) p
                 ON c.thread = p.thread AND c.parent = p.{key}
-        """
+        """  # noqa: E501
     return (
-        f"SELECT source, target, count(*) AS n FROM ({replies}) WHERE source IS NOT NULL AND target IS NOT NULL "
+        f"SELECT source, target, count(*) AS n FROM ({replies}) WHERE source IS NOT NULL AND "
+        "target IS NOT NULL "
         "AND source <> target GROUP BY ALL"
     )
 

@@ -1,30 +1,38 @@
 """The forum application: from posts to a run folder with roles, scores and predictions.
 
-The folder is one of ``dualview fit`` (request.json, the chains, posterior.nc, users.csv), so that summary, plot and predict
-take it; resume continues all of it. Beside them it has
+The folder is one of ``dualview fit`` (request.json, the chains, posterior.nc, users.csv), so that
+summary, plot and predict take it; resume continues all of it. Beside them it has
 
-- ``tables/``: what was fitted. users.parquet (user, features: counts, intervals and numbers), threads.mtx (training threads by
-  users), outcomes.parquet (thread, outcome, covariates); the same of the test threads as test_threads.mtx and
+- ``tables/``: what was fitted. users.parquet (user, features: counts, intervals and numbers),
+  threads.mtx (training threads by
+  users), outcomes.parquet (thread, outcome, covariates); the same of the test threads as
+  test_threads.mtx and
   test_outcomes.parquet.
-- ``forum.json``: settings and facts. version; command; source; options (as asked); columns (of the file, by part); facts
-  (counts of posts, threads and users on the way); notes (what was done, a sentence each); first_posts; outcome (in words);
-  logarithm (whether it is one); features (name to transformation); left_out (name to reason); meanings (name to words);
-  covariates (names); training_threads; test_threads; cut (when the test begins, ISO 8601, or null); data (digests of what was
-  fitted).
-- ``roles.json``: {"roles": [...]}, a dictionary per cluster, numbered as in users.csv. role; label; size; share;
-  typical_users; membership (mean probability); power, power_beside_the_average, factor ({"median", "low", "high"}: posterior
-  median and 95 % interval of the members' mean coefficient; factor is its exponential, null unless the outcome is a
-  logarithm); probability_above_average; profile: by name of activity, {"meaning", "median", "quartiles", "mean", "rank"} in
-  plain units, rank among all users (0 to 1).
+- ``forum.json``: settings and facts. version; command; source; options (as asked); columns (of the
+  file, by part); facts
+  (counts of posts, threads and users on the way); notes (what was done, a sentence each);
+  first_posts; outcome (in words); logarithm (whether it is one); features (name to transformation);
+  left_out (name to reason); meanings (name to words); covariates (names); training_threads;
+  test_threads; cut (when the test begins, ISO 8601, or null); data (digests of what was fitted).
+- ``roles.json``: {"roles": [...]}, a dictionary per cluster, numbered as in users.csv. role; label;
+  size; share;
+  typical_users; membership (mean probability); power, power_beside_the_average, factor ({"median",
+  "low", "high"}: posterior median and 95 % interval of the members' mean coefficient; factor is its
+  exponential, null unless the outcome is a logarithm); probability_above_average; profile: by name
+  of activity, {"meaning", "median", "quartiles", "mean", "rank"} in plain units, rank among all
+  users (0 to 1).
 - ``profiles.csv``: user, cluster, then activity in plain units, a row per user.
-- ``evaluation.json``: n_training, n_test; scores: a list of {"name", "words", "nll", "nll_error", "rmse", "r2", "coverage":
-  {"0.5", "0.8", "0.95"}}; differences: of the dual model from each other, {"than", "gain", "error"} in nats per thread;
-  verdict (words); converged, of both models; seconds (by step).
-- ``predictions.csv``: a row per test thread: thread, start, length, outcome, mean, sd, low, high (95 %), log_density, level
-  (the predictive distribution function at the outcome: uniform where calibrated), and for each competitor name_mean and
-  name_log_density.
+- ``evaluation.json``: n_training, n_test; scores: a list of {"name", "words", "nll", "nll_error",
+  "rmse", "r2", "coverage":
+  {"0.5", "0.8", "0.95"}}; differences: of the dual model from each other, {"than", "gain", "error"}
+  in nats per thread; verdict (words); converged, of both models; seconds (by step).
+- ``predictions.csv``: a row per test thread: thread, start, length, outcome, mean, sd, low, high
+  (95 %), log_density, level
+  (the predictive distribution function at the outcome: uniform where calibrated), and for each
+  competitor name_mean and name_log_density.
 
-User names in CSV files stand as they are in the forum; read them as text (a member can be called NA).
+User names in CSV files stand as they are in the forum; read them as text (a member can be called
+NA).
 """
 
 import io
@@ -56,7 +64,15 @@ from dualview.forum.roles import roles, roles_text
 from dualview.forum.scores import Evaluation, baselines, evaluate
 from dualview.mixture import DualViewMixture
 from dualview.outcomes import NormalMixture
-from dualview.runs.run import Longer, Request, check_settings, check_whole, estimator, fit_run, opened
+from dualview.runs.run import (
+    Longer,
+    Request,
+    check_settings,
+    check_whole,
+    estimator,
+    fit_run,
+    opened,
+)
 from dualview.settings import Settings, column_option_name, command_words, option_words
 
 
@@ -70,7 +86,8 @@ def run_forum(
     n_jobs: int = -1,
     quiet: bool = False,
 ) -> str:
-    """Read, fit, compare, write; returns a summary in words. The same call again continues where it was stopped.
+    """Read, fit, compare, write; returns a summary in words. The same call again continues where it
+    was stopped.
 
     With ``example`` the posts are made, from the sampler's seed, and written to the folder.
     """
@@ -86,7 +103,9 @@ def run_forum(
     clock.mark("read")
     for note in data.notes:
         say(note[0].upper() + note[1:] + ".")
-    facts = _facts(data, (posts or out / "posts.csv").absolute(), command_line(posts, out, options, settings))
+    facts = _facts(
+        data, (posts or out / "posts.csv").absolute(), command_line(posts, out, options, settings)
+    )
     _check_folder(out, facts)
     request = _write_inputs(data, out, facts, settings)
     if made is not None:
@@ -114,29 +133,45 @@ def run_forum(
 
 
 def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = False) -> str:
-    """Continue a forum's run as it was asked for, perhaps for longer; roles, scores and predictions are made again."""
+    """Continue a forum's run as it was asked for, perhaps for longer; roles, scores and predictions
+    are made again."""
     request, before = Request.load(out).longer(more), _facts_before(out)
     gone = [name for name in GONE if name in before["options"]]
     if gone:
         raise FileError(
-            f"{out} has a run of an earlier version, with an option that is gone ({', '.join(gone)}): its features were made "
-            "in another way. It cannot be continued; to start again, give 'dualview forum' another folder as --out."
+            f"{out} has a run of an earlier version, with an option that is gone "
+            f"({', '.join(gone)}): its features were made "
+            "in another way. It cannot be continued; to start again, give 'dualview forum' "
+            "another folder as --out."
         )
     posts = None if "--example" in shlex.split(before["command"]) else Path(before["source"])
     if posts is not None and not posts.exists():
         raise FileError(
-            f"The posts of this run, {posts}, cannot be found. Put the file back, or say where it is now: "
+            f"The posts of this run, {posts}, cannot be found. Put the file back, or say where "
+            "it is now: "
             "'dualview forum FILE --out ...' with the same options continues the run."
         )
     asked = _as_asked(before["options"])
     asked.setdefault("normalize", asked.pop("normalise", False))  # its name in earlier versions
-    return run_forum(posts, out, ForumOptions.of(asked), request.settings, example=posts is None, n_jobs=n_jobs, quiet=quiet)
+    return run_forum(
+        posts,
+        out,
+        ForumOptions.of(asked),
+        request.settings,
+        example=posts is None,
+        n_jobs=n_jobs,
+        quiet=quiet,
+    )
 
 
 def _as_asked(options: dict[str, Any]) -> dict[str, Any]:
     """Options as they were before they were written as JSON, which has lists only."""
     return {
-        name: _as_asked(value) if isinstance(value, dict) else tuple(value) if isinstance(value, list) else value
+        name: _as_asked(value)
+        if isinstance(value, dict)
+        else tuple(value)
+        if isinstance(value, list)
+        else value
         for name, value in options.items()
     }
 
@@ -173,7 +208,13 @@ def _require_pyarrow() -> None:
 
 def command_line(posts: Path | None, out: Path, options: ForumOptions, settings: Settings) -> str:
     """The command that repeats a run, with what differs from the defaults."""
-    words = ["dualview", "forum", *(["--example"] if posts is None else [str(posts)]), "--out", str(out)]
+    words = [
+        "dualview",
+        "forum",
+        *(["--example"] if posts is None else [str(posts)]),
+        "--out",
+        str(out),
+    ]
     for role, names in options.columns.items():
         words += option_words(column_option_name(role), names)
     words += command_words(options, without=("columns", "seed"))
@@ -182,7 +223,10 @@ def command_line(posts: Path | None, out: Path, options: ForumOptions, settings:
 
 
 def _facts(data: ForumData, posts: Path, command: str) -> dict[str, Any]:
-    columns = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(data.names).items()}
+    columns = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(data.names).items()
+    }
     return {
         "version": __version__,
         "command": command,
@@ -223,14 +267,17 @@ def _digest(threads: ForumThreads) -> str:
 def _check_folder(out: Path, facts: dict[str, Any]) -> None:
     """Raise where the folder has another run, before anything is written."""
     if (out / "request.json").exists() and not (out / "forum.json").exists():
-        raise InputError(f"{out} has a run that 'dualview fit' started. Give another folder with --out.")
+        raise InputError(
+            f"{out} has a run that 'dualview fit' started. Give another folder with --out."
+        )
     if not (out / "forum.json").exists():
         return
     before = _facts_before(out)["data"]
     changed = [name for name, value in facts["data"].items() if before.get(name) != value]
     if changed:
         raise InputError(
-            f"{out} has a run of other posts or options (the {' and the '.join(changed)} differ). Give another folder with "
+            f"{out} has a run of other posts or options (the {' and the '.join(changed)} "
+            "differ). Give another folder with "
             "--out."
         )
 
@@ -281,9 +328,20 @@ def _json(content: Any) -> bytes:
     return json.dumps(content, indent=2, ensure_ascii=False).encode()
 
 
-def _single(data: ForumData, out: Path, settings: Settings, n_jobs: int, quiet: bool) -> DualViewMixture:
-    """The same threads with everybody in one cluster and no features; its chains are in a folder of their own."""
-    alone = replace(settings, n_clusters=1, alpha=None, link=None, pooling=None, agreement=None, feature_prior=None)
+def _single(
+    data: ForumData, out: Path, settings: Settings, n_jobs: int, quiet: bool
+) -> DualViewMixture:
+    """The same threads with everybody in one cluster and no features; its chains are in a folder of
+    their own."""
+    alone = replace(
+        settings,
+        n_clusters=1,
+        alpha=None,
+        link=None,
+        pooling=None,
+        agreement=None,
+        feature_prior=None,
+    )
     model = estimator(alone, out / "single", n_jobs, quiet)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it
@@ -307,7 +365,9 @@ def _write_results(
     contents: dict[str, Callable[[], bytes]] = {
         "roles.json": lambda: _json({"roles": found}),
         "profiles.csv": lambda: csv_bytes(profiles),
-        "evaluation.json": lambda: _json(asdict(evaluation) | {"converged": converged, "seconds": seconds}),
+        "evaluation.json": lambda: _json(
+            asdict(evaluation) | {"converged": converged, "seconds": seconds}
+        ),
         "predictions.csv": lambda: csv_bytes(_predictions(data, laws)),
     }
     made = {name: make() for name, make in contents.items()}
@@ -321,17 +381,27 @@ def _predictions(data: ForumData, laws: dict[str, NormalMixture]) -> pd.DataFram
     start: Any = test.start
     if not data.options.relative_time:
         start = [datetime.fromtimestamp(second, UTC).isoformat() for second in test.start]
-    table = pd.DataFrame({"thread": test.ids, "start": start, "length": test.length, "outcome": test.outcome})
+    table = pd.DataFrame(
+        {"thread": test.ids, "start": start, "length": test.length, "outcome": test.outcome}
+    )
     table = table.assign(median=dual.median, mean=dual.mean, sd=dual.std, low=low, high=high)
     table["log_density"], table["level"] = dual.log_density(test.outcome), dual.cdf(test.outcome)
     for name, law in laws.items():
         if name != "dual":
-            table[f"{name}_mean"], table[f"{name}_log_density"] = law.mean, law.log_density(test.outcome)
+            table[f"{name}_mean"], table[f"{name}_log_density"] = (
+                law.mean,
+                law.log_density(test.outcome),
+            )
     return table
 
 
 def _text(
-    summary: str, found: list[dict[str, Any]], evaluation: Evaluation, data: ForumData, out: Path, seconds: dict[str, float]
+    summary: str,
+    found: list[dict[str, Any]],
+    evaluation: Evaluation,
+    data: ForumData,
+    out: Path,
+    seconds: dict[str, float],
 ) -> str:
     width = max(len(score.name) for score in evaluation.scores)
     lines = [
@@ -343,12 +413,14 @@ def _text(
         f"On {evaluation.n_test} test threads:",
         f"  {'model':<{width}}      NLL    RMSE      R²   inside 95 %",
         *(
-            f"  {s.name:<{width}}  {s.nll:7.4f}  {s.rmse:6.4f}  {s.r2:6.3f}   {s.coverage['0.95']:10.1%}"
+            f"  {s.name:<{width}}  {s.nll:7.4f}  {s.rmse:6.4f}  {s.r2:6.3f}   "
+            f"{s.coverage['0.95']:10.1%}"
             for s in evaluation.scores
         ),
         evaluation.verdict,
         "",
-        f"Wrote roles.json, profiles.csv, evaluation.json, predictions.csv, forum.json and tables/ to {out} "
+        "Wrote roles.json, profiles.csv, evaluation.json, predictions.csv, forum.json and "
+        f"tables/ to {out} "
         f"in {np.sum(list(seconds.values())):.0f} s.",
     ]
     return "\n".join(lines)

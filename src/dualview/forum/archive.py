@@ -1,8 +1,9 @@
 """Posts in an embedded database: read once, cleaned by stated rules, sorted inside their threads.
 
-What does not fit into its memory goes to a temporary folder, so that an archive of any size can be grouped. Its table ``posts``
-has a row per post: thread and user as codes from 0 (user is null for nobody), seconds, position in the thread from 0, previous
-and starter (users), and number, post, parent, section, score, length and outcome where the file has them.
+What does not fit into its memory goes to a temporary folder, so that an archive of any size can be
+grouped. Its table ``posts`` has a row per post: thread and user as codes from 0 (user is null for
+nobody), seconds, position in the thread from 0, previous and starter (users), and number, post,
+parent, section, score, length and outcome where the file has them.
 """
 
 import tempfile
@@ -27,7 +28,9 @@ from dualview.forum.sources import (
 MEMORY = "1GB"  # of the engine; more goes to disk
 _NOBODY = ("", "[deleted]", "[removed]", "None", "null")
 # Well-known accounts that are programs, and names that end in a word bot.
-_BOTS = r"^(automoderator|discobot|system|notification[ -]bot|welcome[ -]bot|remindmebot)$|[-_ .]bot$"
+_BOTS = (
+    r"^(automoderator|discobot|system|notification[ -]bot|welcome[ -]bot|remindmebot)$|[-_ .]bot$"
+)
 _CAPITAL_BOT = r"[a-z0-9]Bot$"
 _NUMBERS = (
     "TINYINT",
@@ -47,7 +50,8 @@ _SHOWN = 5
 
 
 class Archive:
-    """The posts of a forum while they are worked on. A context manager: leaving it deletes the database."""
+    """The posts of a forum while they are worked on. A context manager: leaving it deletes the
+    database."""
 
     def __init__(self, posts: Any, options: ForumOptions) -> None:
         self.options = options
@@ -59,7 +63,10 @@ class Archive:
         try:
             folder = Path(self._folder.name)
             self.connection = duckdb.connect(":memory:", config={"temp_directory": str(folder)})
-            self.connection.execute(f"SET memory_limit = '{MEMORY}'; SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+            self.connection.execute(
+                f"SET memory_limit = '{MEMORY}'; SET TimeZone = 'UTC'; SET enable_progress_bar "
+                "= false"
+            )
             source = open_source(self.connection, posts, options.encoding, folder)
             self.names = find_names(list(source.types), options.columns, source.name)
             self._read(source)
@@ -74,7 +81,12 @@ class Archive:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -100,14 +112,19 @@ class Archive:
         """The columns that are used, ids as text as they are written."""
         duckdb = require_duckdb()
         parts = _selection(self.names, source, self.options.outcome_column)
-        selection = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in parts.items())
+        selection = ", ".join(
+            f"{expression} AS {identifier(name)}" for name, expression in parts.items()
+        )
         try:
-            self.connection.execute(f"CREATE TEMP TABLE raw AS SELECT {selection} FROM {source.relation}")
+            self.connection.execute(
+                f"CREATE TEMP TABLE raw AS SELECT {selection} FROM {source.relation}"
+            )
         except duckdb.Error as error:
             wrong = _first_wrong_byte(source)
             if wrong is not None:
                 raise InputError(
-                    f"{source.name} is not UTF-8: {wrong}. Name its encoding with --encoding, such as latin-1; 'mixed' takes "
+                    f"{source.name} is not UTF-8: {wrong}. Name its encoding with --encoding, "
+                    "such as latin-1; 'mixed' takes "
                     "UTF-8 line by line and Windows-1252 where a line is not."
                 ) from error
             raise file_error(source.name, error) from error
@@ -115,26 +132,39 @@ class Archive:
         self._refuse_nul(source)
         self.facts["posts_read"] = self.one("SELECT count(*) FROM raw")[0]
         if self.facts["posts_read"] == 0:
-            raise InputError(f"{source.name} has no posts: it must have a row per post below its header.")
+            raise InputError(
+                f"{source.name} has no posts: it must have a row per post below its header."
+            )
 
     def _refuse_nul(self, source: Source) -> None:
         """Raise on names with a NUL character, which files of results cannot hold."""
         for part in ("thread", "user", "section"):
             if part in self._parts:
                 condition = f"contains({identifier(part)}, chr(0))"
-                found = self.rows(f"SELECT rowid + 1 FROM raw WHERE {condition} ORDER BY rowid LIMIT {_SHOWN}")
+                found = self.rows(
+                    f"SELECT rowid + 1 FROM raw WHERE {condition} ORDER BY rowid LIMIT {_SHOWN}"
+                )
                 if found:
                     posts = ", ".join(str(row[0]) for row in found)
-                    raise InputError(f"{source.name}: the {part} has a NUL character in post(s) {posts} of the file. Fix it.")
+                    raise InputError(
+                        f"{source.name}: the {part} has a NUL character in post(s) {posts} of "
+                        "the file. Fix it."
+                    )
 
     def _check_rows(self, source: Source) -> None:
         """Each post needs a thread and a time."""
         n, numbers, stamps, largest, no_thread = self.one(
-            "SELECT count(*), count(time_number), count(time_stamp), max(abs(time_number)), count(*) - count(thread) FROM raw"
+            "SELECT count(*), count(time_number), count(time_stamp), max(abs(time_number)), "
+            "count(*) - count(thread) FROM raw"
         )
         column = "time_number" if numbers >= stamps else "time_stamp"
         if no_thread:
-            self._refuse(source, "thread IS NULL", no_thread, f"no thread (column {' + '.join(self.names.thread)})")
+            self._refuse(
+                source,
+                "thread IS NULL",
+                no_thread,
+                f"no thread (column {' + '.join(self.names.thread)})",
+            )
         if n > max(numbers, stamps):
             self._refuse(
                 source,
@@ -144,9 +174,14 @@ class Archive:
             )
         left = self.one("SELECT count(*) FROM raw")[0]
         if left == 0:
-            raise InputError(f"{source.name} has no post with a thread and a time that can be read.")
+            raise InputError(
+                f"{source.name} has no post with a thread and a time that can be read."
+            )
         unit = self._unit(numbers >= stamps, largest, source)
-        self.connection.execute(f"ALTER TABLE raw ADD COLUMN seconds DOUBLE; UPDATE raw SET seconds = {column} * {unit!r}")
+        self.connection.execute(
+            f"ALTER TABLE raw ADD COLUMN seconds DOUBLE; UPDATE raw SET seconds = {column} * "
+            f"{unit!r}"
+        )
 
     def _refuse(self, source: Source, condition: str, n: int, what: str) -> None:
         """Raise on bad rows, or leave them out where that was asked."""
@@ -154,45 +189,68 @@ class Archive:
             self.connection.execute(f"DELETE FROM raw WHERE {condition}")
             self.notes.append(f"{n} posts with {what} were left out")
             return
-        rows = [str(row[0] + 1) for row in self.rows(f"SELECT rowid FROM raw WHERE {condition} ORDER BY rowid LIMIT {_SHOWN}")]
+        rows = [
+            str(row[0] + 1)
+            for row in self.rows(
+                f"SELECT rowid FROM raw WHERE {condition} ORDER BY rowid LIMIT {_SHOWN}"
+            )
+        ]
         more = ", …" if n > len(rows) else ""
         raise InputError(
-            f"{source.name}: {n} of {self.facts['posts_read']} posts have {what}: post(s) {', '.join(rows)}{more} of the file. "
+            f"{source.name}: {n} of {self.facts['posts_read']} posts have {what}: post(s) "
+            f"{', '.join(rows)}{more} of the file. "
             "Fix them, or leave them out with --skip-bad-rows."
         )
 
     def _examples(self, source: Source, column: str) -> str:
         name = identifier(self.names.time)
         test = _times(self.names.time, source.types[self.names.time])[column]
-        found = self.rows(f"SELECT {name}::VARCHAR FROM {source.relation} WHERE {test} IS NULL LIMIT 3")
+        found = self.rows(
+            f"SELECT {name}::VARCHAR FROM {source.relation} WHERE {test} IS NULL LIMIT 3"
+        )
         shown = ", ".join("nothing" if row[0] is None else repr(row[0][:40]) for row in found)
         return f" (column {self.names.time} has {shown})"
 
     def _unit(self, numbers: bool, largest: float | None, source: Source) -> float:
         if not numbers:
             if self.options.relative_time:
-                raise InputError(f"relative_time needs numbers in column {self.names.time}; it has dates.")
+                raise InputError(
+                    f"relative_time needs numbers in column {self.names.time}; it has dates."
+                )
             return 1.0
         if self.options.time_unit is not None:
             return UNITS[self.options.time_unit]
         assert largest is not None
-        for least, unit in ((1e17, "nanoseconds"), (1e14, "microseconds"), (1e11, "milliseconds"), (1e8, "seconds")):
+        for least, unit in (
+            (1e17, "nanoseconds"),
+            (1e14, "microseconds"),
+            (1e11, "milliseconds"),
+            (1e8, "seconds"),
+        ):
             if largest >= least:
                 if unit != "seconds":
                     self.notes.append(f"times are up to {largest:.3g}: taken as {unit} since 1970")
                 return UNITS[unit]
         raise InputError(
-            f"{source.name}: times in column {self.names.time} are numbers up to {largest:g}, too small for seconds since "
-            "1970. Give --time-unit, and --relative-time if they count from the beginning of each thread."
+            f"{source.name}: times in column {self.names.time} are numbers up to {largest:g}, "
+            "too small for seconds since "
+            "1970. Give --time-unit, and --relative-time if they count from the beginning of "
+            "each thread."
         )
 
     def _drop_duplicates(self) -> None:
-        """Posts with the same id in a thread, or, without ids, the same in all columns that are read: the first stays."""
-        key = "thread, post" if self.names.post is not None else ", ".join(identifier(part) for part in self._parts)
+        """Posts with the same id in a thread, or, without ids, the same in all columns that are
+        read: the first stays."""
+        key = (
+            "thread, post"
+            if self.names.post is not None
+            else ", ".join(identifier(part) for part in self._parts)
+        )
         condition = "WHERE post IS NOT NULL" if self.names.post is not None else ""
         # Hashes are quick, and say whether there is anything to do at all.
         doubles = self.one(
-            f"SELECT count(*) FROM (SELECT hash({key}) AS h FROM raw {condition} GROUP BY h HAVING count(*) > 1)"
+            f"SELECT count(*) FROM (SELECT hash({key}) AS h FROM raw {condition} GROUP BY h "
+            "HAVING count(*) > 1)"
         )[0]
         if not doubles:
             self.facts["duplicates"] = 0
@@ -200,7 +258,8 @@ class Archive:
         before = self.one("SELECT count(*) FROM raw")[0]
         also = "" if not condition else "AND post IS NOT NULL"
         self.connection.execute(
-            f"DELETE FROM raw WHERE rowid NOT IN (SELECT min(rowid) FROM raw {condition} GROUP BY {key}) {also}"
+            f"DELETE FROM raw WHERE rowid NOT IN (SELECT min(rowid) FROM raw {condition} GROUP "
+            f"BY {key}) {also}"
         )
         removed = before - self.one("SELECT count(*) FROM raw")[0]
         self.facts["duplicates"] = removed
@@ -208,10 +267,16 @@ class Archive:
             self.notes.append(f"{removed} posts appear more than once; the first of each was kept")
 
     def _name_people(self) -> None:
-        """Codes of users and threads, in the order in which the file has them; who is a bot, who is nobody."""
-        nobody = ", ".join(literal(name) for name in (*_NOBODY, *map(str, self.options.deleted_names)))
+        """Codes of users and threads, in the order in which the file has them; who is a bot, who is
+        nobody."""
+        nobody = ", ".join(
+            literal(name) for name in (*_NOBODY, *map(str, self.options.deleted_names))
+        )
         named = ", ".join(literal(str(name).lower()) for name in self.options.bot_names)
-        bot = f"regexp_matches(lower(name), {literal(_BOTS)}) OR regexp_matches(name, {literal(_CAPITAL_BOT)})"
+        bot = (
+            f"regexp_matches(lower(name), {literal(_BOTS)}) OR regexp_matches(name, "
+            f"{literal(_CAPITAL_BOT)})"
+        )
         if named:
             bot = f"{bot} OR lower(name) IN ({named})"
         if self.options.bots == "keep":
@@ -223,24 +288,47 @@ class Archive:
             FROM (SELECT "user" AS name, min(rowid) AS first, count(*) AS posts FROM raw WHERE "user" IS NOT NULL GROUP BY ALL);
             CREATE TEMP TABLE thread_names AS SELECT row_number() OVER (ORDER BY first) - 1 AS code, name
             FROM (SELECT thread AS name, min(rowid) AS first FROM raw GROUP BY ALL)
-            """
+            """  # noqa: E501
         )
-        bots = self.rows("SELECT name, posts FROM people WHERE bot AND NOT nobody ORDER BY posts DESC, name")
+        bots = self.rows(
+            "SELECT name, posts FROM people WHERE bot AND NOT nobody ORDER BY posts DESC, name"
+        )
         self.facts["bots"], self.facts["bot_posts"] = len(bots), sum(posts for _, posts in bots)
         if bots:
-            shown = ", ".join(name for name, _ in bots[:_SHOWN]) + (", …" if len(bots) > _SHOWN else "")
-            self.notes.append(f"{self.facts['bot_posts']} posts of {len(bots)} bots removed ({shown}); --bots keep keeps them")
-        self.facts["nobodys_posts"] = self.one(f'SELECT count(*) FROM raw WHERE "user" IS NULL OR "user" IN ({nobody})')[0]
+            shown = ", ".join(name for name, _ in bots[:_SHOWN]) + (
+                ", …" if len(bots) > _SHOWN else ""
+            )
+            self.notes.append(
+                f"{self.facts['bot_posts']} posts of {len(bots)} bots removed ({shown}); --bots "
+                "keep keeps them"
+            )
+        self.facts["nobodys_posts"] = self.one(
+            f'SELECT count(*) FROM raw WHERE "user" IS NULL OR "user" IN ({nobody})'
+        )[0]
         if self.facts["nobodys_posts"]:
-            fate = "they count as posts of nobody" if self.options.deleted == "anonymous" else "they are removed"
-            self.notes.append(f"{self.facts['nobodys_posts']} posts have no user or a deleted one; {fate}")
+            fate = (
+                "they count as posts of nobody"
+                if self.options.deleted == "anonymous"
+                else "they are removed"
+            )
+            self.notes.append(
+                f"{self.facts['nobodys_posts']} posts have no user or a deleted one; {fate}"
+            )
 
     def _order(self) -> None:
         """The table of posts, by thread and time."""
-        rest = [part for part in self._parts if part not in ("thread", "user", "time_number", "time_stamp")]
+        rest = [
+            part
+            for part in self._parts
+            if part not in ("thread", "user", "time_number", "time_stamp")
+        ]
         columns = ", ".join(identifier(part) for part in rest)
         number = "number," if "number" in rest else ""
-        gone = "" if self.options.deleted == "anonymous" else "WHERE p.code IS NOT NULL AND NOT p.nobody"
+        gone = (
+            ""
+            if self.options.deleted == "anonymous"
+            else "WHERE p.code IS NOT NULL AND NOT p.nobody"
+        )
         self.connection.execute(
             f"""
             CREATE TEMP TABLE coded AS SELECT t.code AS thread, CASE WHEN p.nobody THEN NULL ELSE p.code END AS "user", seconds,
@@ -254,25 +342,34 @@ class Archive:
                 coalesce(lag(place) OVER w > place, false) AS moved {"," if rest else ""} {columns}
             FROM coded WINDOW w AS (PARTITION BY thread ORDER BY seconds, {number} place);
             DROP TABLE coded
-            """
+            """  # noqa: E501
         )
         self.facts["posts"], self.facts["threads"], self.facts["users"], moved = self.one(
-            'SELECT count(*), count(DISTINCT thread), count(DISTINCT "user"), count(DISTINCT thread) FILTER (WHERE moved) '
+            'SELECT count(*), count(DISTINCT thread), count(DISTINCT "user"), count(DISTINCT '
+            "thread) FILTER (WHERE moved) "
             "FROM posts"
         )
         if self.facts["posts"] == 0:
-            raise InputError("No posts are left after bots and deleted accounts were removed: keep them (--bots keep).")
+            raise InputError(
+                "No posts are left after bots and deleted accounts were removed: keep them "
+                "(--bots keep)."
+            )
         if moved:
-            self.notes.append(f"the posts of {moved} threads were not in the order of their times; they were put in order")
+            self.notes.append(
+                f"the posts of {moved} threads were not in the order of their times; they were "
+                "put in order"
+            )
         if self.facts["users"] < 2:
             raise InputError(
-                f"A forum needs at least two users; these posts have {self.facts['users']} (column {self.names.user}), deleted "
+                f"A forum needs at least two users; these posts have {self.facts['users']} "
+                f"(column {self.names.user}), deleted "
                 "accounts and bots aside. Is another column meant? Name it with --user-column."
             )
 
 
 def _first_wrong_byte(source: Source) -> str | None:
-    """Where the text behind a source stops being UTF-8; None where it does not, or cannot be unpacked."""
+    """Where the text behind a source stops being UTF-8; None where it does not, or cannot be
+    unpacked."""
     try:
         return None if source.plain is None else first_wrong_byte(source.plain)
     except DAMAGED:
@@ -305,7 +402,8 @@ def _selection(names: Names, source: Source, outcome: str | None) -> dict[str, s
     if outcome is not None:
         if outcome not in source.types:
             raise InputError(
-                f"{source.name} has no column {outcome!r}, which was named as the outcome; it has {', '.join(source.types)}. "
+                f"{source.name} has no column {outcome!r}, which was named as the outcome; it "
+                f"has {', '.join(source.types)}. "
                 "Or ask for 'length' or 'remaining'."
             )
         parts["outcome"] = f"try_cast({identifier(outcome)} AS DOUBLE)"

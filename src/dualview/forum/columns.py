@@ -1,4 +1,5 @@
-"""The part that each column of a file plays: given by an option, or recognized by the names that exports use."""
+"""The part that each column of a file plays: given by an option, or recognized by the names that
+exports use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,16 @@ from dualview.settings import setting
 
 # In order of preference. Reddit, Discourse and Zulip exports come with names of their own.
 KNOWN: dict[str, tuple[str, ...]] = {
-    "thread": ("thread", "thread_id", "link_id", "topic_id", "submission_id", "discussion_id", "conversation_id", "topic"),
+    "thread": (
+        "thread",
+        "thread_id",
+        "link_id",
+        "topic_id",
+        "submission_id",
+        "discussion_id",
+        "conversation_id",
+        "topic",
+    ),
     "user": (
         "user",
         "author",
@@ -21,10 +31,28 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "sender",
         "poster",
     ),
-    "time": ("time", "t", "timestamp", "created_utc", "created_at", "date_sent", "datetime", "date", "created", "posted_at"),
+    "time": (
+        "time",
+        "t",
+        "timestamp",
+        "created_utc",
+        "created_at",
+        "date_sent",
+        "datetime",
+        "date",
+        "created",
+        "posted_at",
+    ),
     "post": ("post", "post_id", "id", "message_id", "comment_id"),
     "number": ("pos", "post_number", "position", "number"),
-    "parent": ("parent", "parent_id", "reply_to_post_number", "reply_to", "in_reply_to", "parent_post_id"),
+    "parent": (
+        "parent",
+        "parent_id",
+        "reply_to_post_number",
+        "reply_to",
+        "in_reply_to",
+        "parent_post_id",
+    ),
     "section": (
         "section",
         "subreddit",
@@ -54,15 +82,21 @@ class GivenColumns:
     """What columns are called, by option; those without a name are guessed."""
 
     thread: tuple[str, ...] = setting(
-        (), "Name of the column with threads; repeat the option if several columns together name a thread."
+        (),
+        "Name of the column with threads; repeat the option if several columns together name a "
+        "thread.",
     )
     user: str | None = setting(None, "Name of the column with users.")
     time: str | None = setting(None, "Name of the column with times.")
     post: str | None = setting(
-        None, "Name of the column with post ids. For this and the following options, none means no such column."
+        None,
+        "Name of the column with post ids. For this and the following options, none means no "
+        "such column.",
     )
     number: str | None = setting(None, "Name of the column with each post's place in its thread.")
-    parent: str | None = setting(None, "Name of the column with the post replied to: its id, or its place in the thread.")
+    parent: str | None = setting(
+        None, "Name of the column with the post replied to: its id, or its place in the thread."
+    )
     section: str | None = setting(None, "Name of the column with sections.")
     score: str | None = setting(None, "Name of the column with scores.")
     length: str | None = setting(None, "Name of the column with text lengths.")
@@ -75,7 +109,8 @@ class GivenColumns:
 
 @dataclass(frozen=True)
 class Names:
-    """The file's columns by the part they play; None where there is none. A thread may be named by several together."""
+    """The file's columns by the part they play; None where there is none. A thread may be named by
+    several together."""
 
     thread: tuple[str, ...]
     user: str
@@ -91,7 +126,9 @@ class Names:
     @property
     def parent_is_number(self) -> bool:
         """Whether a parent is given by its place in the thread rather than by its id."""
-        return self.number is not None and (self.post is None or self.parent == "reply_to_post_number")
+        return self.number is not None and (
+            self.post is None or self.parent == "reply_to_post_number"
+        )
 
     @property
     def used(self) -> list[str]:
@@ -101,7 +138,8 @@ class Names:
 
 
 def find_names(found: Sequence[str], given: Mapping[str, str | Sequence[str]], where: str) -> Names:
-    """The columns' parts; raises where a given name is not there, or a column that is needed cannot be guessed."""
+    """The columns' parts; raises where a given name is not there, or a column that is needed cannot
+    be guessed."""
     unknown = sorted(set(given) - set(ROLES))
     if unknown:
         raise InputError(f"columns can be named for {', '.join(ROLES)}; got {', '.join(unknown)}.")
@@ -115,24 +153,30 @@ def find_names(found: Sequence[str], given: Mapping[str, str | Sequence[str]], w
     if missing:
         options = " and ".join(f"--{role}-column" for role in missing)
         raise InputError(
-            f"{where} must have a column for {' and '.join(missing)}; none is called so, nor {_tried(missing[0])}. It has "
+            f"{where} must have a column for {' and '.join(missing)}; none is called so, nor "
+            f"{_tried(missing[0])}. It has "
             f"{', '.join(found) or 'no columns'}. Name it with {options}."
         )
     _check_single(chosen)
-    single = {role: (names[0] if names else None) for role, names in chosen.items() if role != "thread"}
+    single = {
+        role: (names[0] if names else None) for role, names in chosen.items() if role != "thread"
+    }
     if single["length"] is not None and "text" not in given:
         single["text"] = None
     return Names(thread=chosen["thread"], **single)  # type: ignore[arg-type]
 
 
-def _given(role: str, value: str | Sequence[str], found: Sequence[str], where: str) -> tuple[str, ...]:
+def _given(
+    role: str, value: str | Sequence[str], found: Sequence[str], where: str
+) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else tuple(value)
     if names == (ABSENT,):
         return ()
     absent = [name for name in names if name not in found]
     if absent:
         raise InputError(
-            f"{where} has no column {', '.join(map(repr, absent))}, which was named for {role}; it has {', '.join(found)}."
+            f"{where} has no column {', '.join(map(repr, absent))}, which was named for {role}; "
+            f"it has {', '.join(found)}."
         )
     return names
 
@@ -150,7 +194,9 @@ def _guessed(role: str, found: Sequence[str]) -> tuple[str, ...]:
 def _check_single(chosen: Mapping[str, tuple[str, ...]]) -> None:
     for role, names in chosen.items():
         if role != "thread" and len(names) > 1:
-            raise InputError(f"Only a thread may be named by several columns; got {', '.join(names)} for {role}.")
+            raise InputError(
+                f"Only a thread may be named by several columns; got {', '.join(names)} for {role}."
+            )
 
 
 def _tried(role: str) -> str:

@@ -15,12 +15,17 @@ _MOST_SECTIONS = 20
 _DAYS = ("tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")  # beside Monday
 
 
-def thread_covariates(threads: ThreadTable, options: ForumOptions) -> tuple[pd.DataFrame, list[str]]:
+def thread_covariates(
+    threads: ThreadTable, options: ForumOptions
+) -> tuple[pd.DataFrame, list[str]]:
     """A row per thread, and notes; sections are chosen by the training threads."""
     table, notes = pd.DataFrame(index=range(len(threads.ids))), []
     wanted = list(options.covariates)
     if options.relative_time and {"hour", "weekday"} & set(wanted):
-        notes.append("times count from the beginning of threads, so there is no hour and no weekday among the covariates")
+        notes.append(
+            "times count from the beginning of threads, so there is no hour and no weekday among "
+            "the covariates"
+        )
         wanted = [name for name in wanted if name not in ("hour", "weekday")]
     if "section" in wanted and threads.section is None:
         notes.append("there is no column for the section, so it is not among the covariates")
@@ -29,7 +34,10 @@ def thread_covariates(threads: ThreadTable, options: ForumOptions) -> tuple[pd.D
         chosen = section_levels(threads.section[: threads.n_training])
         for level in chosen:
             table[f"section {level}"] = (threads.section == level).astype(float)
-        notes.append(f"{len(chosen)} sections have a coefficient of their own; the other threads are the reference")
+        notes.append(
+            f"{len(chosen)} sections have a coefficient of their own; the other threads are the "
+            "reference"
+        )
     if "speed" in wanted and options.first > 1:
         table["log_seconds_early"] = np.log1p(np.maximum(threads.seconds_early, 0.0))
     if "hour" in wanted:
@@ -43,7 +51,8 @@ def thread_covariates(threads: ThreadTable, options: ForumOptions) -> tuple[pd.D
 
 
 def section_levels(sections: NDArray[np.object_]) -> list[str]:
-    """Sections with enough threads, the largest first, one left out where they would cover everything."""
+    """Sections with enough threads, the largest first, one left out where they would cover
+    everything."""
     names, counts = np.unique(sections.astype(str), return_counts=True)
     order = np.lexsort((names, -counts))
     chosen = [str(names[i]) for i in order if counts[i] >= _LEAST_THREADS][:_MOST_SECTIONS]
@@ -53,7 +62,11 @@ def section_levels(sections: NDArray[np.object_]) -> list[str]:
 def without_constants(table: pd.DataFrame, n_training: int) -> tuple[pd.DataFrame, list[str]]:
     """The covariates that vary between training threads, and a note on the others."""
     constant = constant_columns(table.iloc[:n_training])
-    notes = [f"covariates that are the same in all training threads left out: {', '.join(constant)}"] if constant else []
+    notes = (
+        [f"covariates that are the same in all training threads left out: {', '.join(constant)}"]
+        if constant
+        else []
+    )
     return table.drop(columns=constant), notes
 
 

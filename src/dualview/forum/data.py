@@ -1,6 +1,7 @@
 """read_forum: from a file of posts to the data of a fit.
 
-features (U, D), participation (T, U) sparse, outcome (T,), covariates (T, C); U users with enough activity.
+features (U, D), participation (T, U) sparse, outcome (T,), covariates (T, C); U users with enough
+activity.
 """
 
 from dataclasses import dataclass, field
@@ -29,12 +30,14 @@ RARE = "rare_participants"
 
 @dataclass(frozen=True, eq=False)
 class ForumThreads:
-    """Threads of the users with a coefficient, in the order of their beginning or, with a random split, in any.
+    """Threads of the users with a coefficient, in the order of their beginning or, with a random
+    split, in any.
 
     Attributes
     ----------
     ids : list of str
-    start : array (T,), seconds since 1970, or from the beginning of the thread where times are relative
+    start : array (T,), seconds since 1970, or from the beginning of the thread where times are
+    relative
     length : array (T,), posts
     participation : csr_array (T, U), of the first m posts
     outcome : array (T,)
@@ -54,7 +57,9 @@ class ForumThreads:
     def behavior(self) -> SharedOutcome:
         """The threads as a behavior with an intercept."""
         covariates = self.covariates if self.covariates.shape[1] else None
-        return SharedOutcome(self.participation, self.outcome, covariates, intercept=True, users=self.users)
+        return SharedOutcome(
+            self.participation, self.outcome, covariates, intercept=True, users=self.users
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +69,8 @@ class ForumData:
     Attributes
     ----------
     features : DataFrame (U, D), for ``fit``, by user: counts, intervals and numbers
-    numbers : DataFrame (U, D), the same on the model's scale with a number in each cell, for models that cannot use intervals
-    activity : DataFrame (U, all columns), the same users in plain units
+    numbers : DataFrame (U, D), the same on the model's scale with a number in each cell, for models
+    that cannot use intervals activity : DataFrame (U, all columns), the same users in plain units
     training, test : ForumThreads, earlier and later
     transforms : how each feature was computed from activity
     left_out : columns of activity that are not features, with reasons
@@ -101,11 +106,12 @@ def read_forum(posts: Any, **options: Any) -> ForumData:
     Parameters
     ----------
     posts : path or DataFrame
-        CSV, JSON Lines or Parquet, plain or compressed with gz, zst, bz2 or xz; one row per post with thread, user and time,
-        and, if available, parent, section, score and text or its length. Columns are recognized by the names that Reddit,
-        Discourse and Zulip use.
+        CSV, JSON Lines or Parquet, plain or compressed with gz, zst, bz2 or xz; one row per post
+        with thread, user and time, and, if available, parent, section, score and text or its
+        length. Columns are recognized by the names that Reddit, Discourse and Zulip use.
     **options
-        The parameters of :class:`~dualview.forum.ForumOptions`: columns, first, outcome, covariates, min_threads and more.
+        The parameters of :class:`~dualview.forum.ForumOptions`: columns, first, outcome,
+        covariates, min_threads and more.
 
     Examples
     --------
@@ -158,20 +164,28 @@ def _regulars(archive: Archive, threads: ThreadTable) -> NDArray[np.int64]:
     n_threads = np.bincount(training.indices, minlength=training.shape[1])
     codes = np.flatnonzero(n_threads >= least)
     n_early = int((n_threads > 0).sum())
-    fate = "a common coefficient, by their number" if archive.options.rare == "pool" else "no coefficient"
+    fate = (
+        "a common coefficient, by their number"
+        if archive.options.rare == "pool"
+        else "no coefficient"
+    )
     archive.notes.append(
-        f"{len(codes)} of {n_early} users were among the first {m} posts of {least} training threads or more and have a "
+        f"{len(codes)} of {n_early} users were among the first {m} posts of {least} training "
+        "threads or more and have a "
         f"coefficient each; the others have {fate}"
     )
     if len(codes) < 2:
         raise InputError(
-            f"Only {len(codes)} user(s) were among the first {m} posts of at least {least} training threads; a mixture needs "
+            f"Only {len(codes)} user(s) were among the first {m} posts of at least {least} "
+            "training threads; a mixture needs "
             "two. Ask for fewer with --min-threads, or give more posts."
         )
     return codes
 
 
-def _weights(participation: sparse.csr_array, codes: NDArray[np.int64], options: ForumOptions) -> tuple[Any, Array]:
+def _weights(
+    participation: sparse.csr_array, codes: NDArray[np.int64], options: ForumOptions
+) -> tuple[Any, Array]:
     """Participation of the regulars, and the weight of everybody else, in each thread."""
     weights = participation.copy()
     if options.weights == "binary":
@@ -185,7 +199,9 @@ def _weights(participation: sparse.csr_array, codes: NDArray[np.int64], options:
     return regular, np.where(np.abs(rest) < 1e-9, 0.0, rest)
 
 
-def _cut(threads: ThreadTable, rows: slice, weights: Any, covariates: pd.DataFrame, users: list[str]) -> ForumThreads:
+def _cut(
+    threads: ThreadTable, rows: slice, weights: Any, covariates: pd.DataFrame, users: list[str]
+) -> ForumThreads:
     return ForumThreads(
         ids=threads.ids[rows],
         start=threads.start[rows],
@@ -198,8 +214,12 @@ def _cut(threads: ThreadTable, rows: slice, weights: Any, covariates: pd.DataFra
 
 
 def _words(scaled: Scaled, threads: ThreadTable, options: ForumOptions) -> list[str]:
-    notes = [f"{name} is not used as a feature: {reason}" for name, reason in scaled.left_out.items()]
-    made = ", ".join(f"{name} ({how})" if how != "as it is" else name for name, how in scaled.transforms.items())
+    notes = [
+        f"{name} is not used as a feature: {reason}" for name, reason in scaled.left_out.items()
+    ]
+    made = ", ".join(
+        f"{name} ({how})" if how != "as it is" else name for name, how in scaled.transforms.items()
+    )
     notes.append(f"features, from training threads: {made}")
     n_test = len(threads.ids) - threads.n_training
     which = "the last in the file"
@@ -209,5 +229,8 @@ def _words(scaled: Scaled, threads: ThreadTable, options: ForumOptions) -> list[
         which = f"from {datetime.fromtimestamp(threads.cut, UTC):%Y-%m-%d %H:%M} UTC on"
     notes.append(f"{threads.n_training} threads to learn from, {n_test} for the test ({which})")
     if options.relative_time:
-        notes.append("times are relative, so there is no tenure, and the order of threads is that of the file")
+        notes.append(
+            "times are relative, so there is no tenure, and the order of threads is that of "
+            "the file"
+        )
     return notes

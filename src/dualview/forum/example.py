@@ -1,7 +1,8 @@
-"""A simulated forum with heavy tails, sections, bots and deleted accounts, small enough to make on demand.
+"""A simulated forum with heavy tails, sections, bots and deleted accounts, small enough to make on
+demand.
 
-Members have roles; a role has habits (how active, how early, how long the posts) and a catalytic power: what a member's
-presence among the first posts adds to the logarithm of a thread's length.
+Members have roles; a role has habits (how active, how early, how long the posts) and a catalytic
+power: what a member's presence among the first posts adds to the logarithm of a thread's length.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ _DAYS = 700
 
 @dataclass(frozen=True)
 class _Role:
-    """Habits of a role: share of the members, activity, tendency to start and to be early, log text length, power."""
+    """Habits of a role: share of the members, activity, tendency to start and to be early, log text
+    length, power."""
 
     name: str
     share: float
@@ -58,7 +60,8 @@ def example_people(n_users: int = 250, *, seed: int = 0) -> pd.DataFrame:
     activity = np.array([_ROLES[r].activity for r in role]) * (1.0 + rng.pareto(1.3, n))
     power = np.array([_ROLES[r].power for r in role]) + 0.08 * rng.standard_normal(n)
     habits = {
-        name: np.array([getattr(_ROLES[r], name) for r in role]) for name in ("starting", "earliness", "log_text", "score")
+        name: np.array([getattr(_ROLES[r], name) for r in role])
+        for name in ("starting", "earliness", "log_text", "score")
     }
     spread = 0.25 * rng.standard_normal((n, 4))
     return pd.DataFrame(
@@ -76,7 +79,8 @@ def example_people(n_users: int = 250, *, seed: int = 0) -> pd.DataFrame:
 
 
 def example_posts(n_users: int = 250, n_threads: int = 3000, *, seed: int = 0) -> pd.DataFrame:
-    """A row per post: post, thread, user, time, parent, section, score, text_length. The same seed gives the same forum.
+    """A row per post: post, thread, user, time, parent, section, score, text_length. The same seed
+    gives the same forum.
 
     >>> posts = example_posts(n_users=50, n_threads=100, seed=0)
     >>> list(posts.columns)
@@ -98,8 +102,13 @@ def example_posts(n_users: int = 250, n_threads: int = 3000, *, seed: int = 0) -
             "post": [f"p{i}" for i in range(lengths.sum())],
             "thread": np.repeat([f"t{t:0{width}d}" for t in range(n_threads)], lengths),
             "user": columns["user"],
-            "time": pd.to_datetime(columns["seconds"], unit="s", utc=True).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "parent": [None if p < 0 else f"p{f + p}" for f, p in zip(first, columns["parent"], strict=True)],
+            "time": pd.to_datetime(columns["seconds"], unit="s", utc=True).strftime(
+                "%Y-%m-%dT%H:%M:%SZ"
+            ),
+            "parent": [
+                None if p < 0 else f"p{f + p}"
+                for f, p in zip(first, columns["parent"], strict=True)
+            ],
             "section": np.repeat([_SECTIONS[s] for s in sections], lengths),
             "score": columns["score"],
             "text_length": columns["text_length"],
@@ -113,7 +122,9 @@ class _Draws:
     def __init__(self, rng: np.random.Generator, people: pd.DataFrame) -> None:
         self.rng = rng
         self.names = people["user"].to_numpy()
-        self.power, self.log_text, self.score = (people[name].to_numpy() for name in ("power", "log_text", "score"))
+        self.power, self.log_text, self.score = (
+            people[name].to_numpy() for name in ("power", "log_text", "score")
+        )
         activity = people["activity"].to_numpy()
         self.starting = _cumulated(activity * people["starting"].to_numpy())
         self.early = _cumulated(activity * people["earliness"].to_numpy())
@@ -123,26 +134,35 @@ class _Draws:
     def thread(self, begin: float, section: int) -> dict[str, NDArray[Any]]:
         """One thread's posts; the early ones decide how long it becomes."""
         rng = self.rng
-        early = np.r_[np.searchsorted(self.starting, rng.random(1)), np.searchsorted(self.early, rng.random(EARLY - 1))]
+        early = np.r_[
+            np.searchsorted(self.starting, rng.random(1)),
+            np.searchsorted(self.early, rng.random(EARLY - 1)),
+        ]
         repeats = rng.random(EARLY) < 0.25  # the starter comes back
         early = np.where(repeats, early[0], early)
         speed = rng.standard_normal()
         mean = 2.1 + _SECTION_EFFECTS[section] - 0.25 * speed + self.power[np.unique(early)].sum()
         length = int(np.clip(np.rint(np.exp(mean + 0.45 * rng.standard_normal())), 1, 400))
-        writers = early[:length] if length <= EARLY else np.r_[early, self._late(early, length - EARLY)]
+        writers = (
+            early[:length] if length <= EARLY else np.r_[early, self._late(early, length - EARLY)]
+        )
         gaps = np.exp(7.0 + speed + 1.2 * rng.standard_normal(length))
         gaps[0] = 0.0
         names = np.where(self.leaves[writers], "[deleted]", self.names[writers]).astype(object)
         if rng.random() < 0.1 and length > 1:
             names[1] = "AutoModerator" if rng.random() < 0.8 else "welcome-bot"
-        place = np.maximum(np.rint(np.arange(length) - 1 - rng.exponential(1.0, length)), 0).astype(int)
+        place = np.maximum(np.rint(np.arange(length) - 1 - rng.exponential(1.0, length)), 0).astype(
+            int
+        )
         place[0] = -1
         return {
             "user": names,
             "seconds": np.rint(begin + np.cumsum(gaps)),
             "parent": place,
             "score": rng.poisson(self.score[writers]),
-            "text_length": np.rint(np.exp(self.log_text[writers] + 0.6 * rng.standard_normal(length))).astype(int),
+            "text_length": np.rint(
+                np.exp(self.log_text[writers] + 0.6 * rng.standard_normal(length))
+            ).astype(int),
         }
 
     def _late(self, early: NDArray[np.int64], n: int) -> NDArray[np.int64]:

@@ -1,4 +1,5 @@
-"""Centralities of the graph of replies. weights (U, U) sparse: weights[v, u] counts the replies of u to v."""
+"""Centralities of the graph of replies. weights (U, U) sparse: weights[v, u] counts the replies of
+u to v."""
 
 from typing import Any
 
@@ -17,7 +18,9 @@ _AT_ONCE = 32
 def reply_graph(source: Any, target: Any, count: Any, n_users: int) -> sparse.csr_array:
     """The graph of who replied to whom how often; replies to oneself are not in it."""
     other = source != target
-    return sparse.csr_array((count[other].astype(float), (target[other], source[other])), shape=(n_users, n_users))
+    return sparse.csr_array(
+        (count[other].astype(float), (target[other], source[other])), shape=(n_users, n_users)
+    )
 
 
 def pagerank(weights: sparse.csr_array, n_iterations: int = 200) -> Array:
@@ -42,7 +45,8 @@ def pagerank(weights: sparse.csr_array, n_iterations: int = 200) -> Array:
 
 
 def closeness(rng: np.random.Generator, weights: sparse.csr_array) -> Array:
-    """Harmonic closeness (U,): the mean of 1 / distance to others, along replies in either direction.
+    """Harmonic closeness (U,): the mean of 1 / distance to others, along replies in either
+    direction.
 
     To all others, or to some drawn at random in a large graph.
 
@@ -51,9 +55,16 @@ def closeness(rng: np.random.Generator, weights: sparse.csr_array) -> Array:
     [0.75, 1.0, 0.75]
     """
     n_users = weights.shape[0]
-    link = sparse.csr_array((np.ones(weights.nnz, dtype=np.float32), weights.indices, weights.indptr), shape=weights.shape)
+    link = sparse.csr_array(
+        (np.ones(weights.nnz, dtype=np.float32), weights.indices, weights.indptr),
+        shape=weights.shape,
+    )
     link = sparse.csr_array(link + link.T)
-    pivots = np.arange(n_users) if n_users <= _PIVOTS else np.sort(rng.choice(n_users, _PIVOTS, replace=False))
+    pivots = (
+        np.arange(n_users)
+        if n_users <= _PIVOTS
+        else np.sort(rng.choice(n_users, _PIVOTS, replace=False))
+    )
     total = np.zeros(n_users)
     for first in range(0, len(pivots), _AT_ONCE):
         total += _inverse_distances(link, pivots[first : first + _AT_ONCE])
@@ -63,7 +74,8 @@ def closeness(rng: np.random.Generator, weights: sparse.csr_array) -> Array:
 
 
 def _inverse_distances(link: sparse.csr_array, pivots: NDArray[np.int64]) -> Array:
-    """Sum over the pivots of 1 / distance, 0 where there is no way; level by level for all pivots at once."""
+    """Sum over the pivots of 1 / distance, 0 where there is no way; level by level for all pivots
+    at once."""
     n_users = link.shape[0]
     seen = np.zeros((n_users, len(pivots)), dtype=bool)
     seen[pivots, np.arange(len(pivots))] = True

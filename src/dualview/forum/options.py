@@ -11,7 +11,8 @@ from dualview.settings import check_choice, check_values, setting, setting_names
 COVARIATES = ("section", "speed", "hour", "weekday")
 LENGTHS = ("length", "remaining")
 GONE = {  # options of earlier versions, and what to do without them
-    "ties": "this option was removed. Features that users share are now treated as counts and intervals; they are neither left "
+    "ties": "this option was removed. Features that users share are now treated as counts and "
+    "intervals; they are neither left "
     "out nor jittered. Leave the option out.",
 }
 UNITS = {
@@ -27,47 +28,75 @@ UNITS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ForumSettings:
-    """How the posts are prepared; each field is an option of the command line. ``ForumOptions`` checks them."""
+    """How the posts are prepared; each field is an option of the command line. ``ForumOptions``
+    checks them."""
 
     first: int = setting(
         5,
-        "Number of early posts: the authors of this many first posts of a thread explain its outcome. Only longer threads are "
+        "Number of early posts: the authors of this many first posts of a thread explain its "
+        "outcome. Only longer threads are "
         "used.",
         least=1,
     )
-    outcome: str = setting("length", "What to explain: length, remaining (posts after the early ones) or a column of the file.")
-    outcome_from: Literal["same", "first", "last", "sum", "mean", "max"] = setting(
-        "same", "How a column becomes one number per thread; by default it must be the same in all posts of a thread."
+    outcome: str = setting(
+        "length",
+        "What to explain: length, remaining (posts after the early ones) or a column of the file.",
     )
-    scale: Literal["log", "raw"] | None = setting(None, "Scale of the outcome; by default log for lengths and raw for columns.")
-    weights: Literal["binary", "counts"] = setting("binary", "Weight of an early participant: 1, or the number of early posts.")
+    outcome_from: Literal["same", "first", "last", "sum", "mean", "max"] = setting(
+        "same",
+        "How a column becomes one number per thread; by default it must be the same in all posts "
+        "of a thread.",
+    )
+    scale: Literal["log", "raw"] | None = setting(
+        None, "Scale of the outcome; by default log for lengths and raw for columns."
+    )
+    weights: Literal["binary", "counts"] = setting(
+        "binary", "Weight of an early participant: 1, or the number of early posts."
+    )
     normalize: bool = setting(False, "Divide the weights of a thread by their sum.")
     covariates: tuple[str, ...] = setting(
         COVARIATES,
-        "Other predictors of the outcome: section, speed, hour, weekday; repeat the option for several; none: no covariates.",
+        "Other predictors of the outcome: section, speed, hour, weekday; repeat the option for "
+        "several; none: no covariates.",
     )
     min_threads: int = setting(
-        5, "Users who were early in fewer training threads are rare: they have no coefficient of their own.", least=1
+        5,
+        "Users who were early in fewer training threads are rare: they have no coefficient of "
+        "their own.",
+        least=1,
     )
     rare: Literal["pool", "drop"] = setting(
-        "pool", "pool: rare participants are counted, and the count has a coefficient; drop: they are left out."
+        "pool",
+        "pool: rare participants are counted, and the count has a coefficient; drop: they are "
+        "left out.",
     )
     bots: Literal["remove", "keep"] = setting("remove", "Remove or keep the posts of bots.")
-    bot_names: tuple[str, ...] = setting((), "Further accounts that are bots; repeat the option for several.")
+    bot_names: tuple[str, ...] = setting(
+        (), "Further accounts that are bots; repeat the option for several."
+    )
     deleted: Literal["anonymous", "remove"] = setting(
-        "anonymous", "Posts of deleted accounts: count them in lengths without an author (anonymous), or remove them."
+        "anonymous",
+        "Posts of deleted accounts: count them in lengths without an author (anonymous), or "
+        "remove them.",
     )
     deleted_names: tuple[str, ...] = setting(
         (),
-        "Further names of deleted accounts; repeat the option for several. Write --deleted-names=-1 for a name with a dash.",
+        "Further names of deleted accounts; repeat the option for several. Write "
+        "--deleted-names=-1 for a name with a dash.",
     )
     test_share: float = setting(0.2, "Share of the threads kept for testing.")
     split: Literal["time", "random"] = setting(
-        "time", "Test threads are the last to begin (time), or drawn at random, for example if their order is not known."
+        "time",
+        "Test threads are the last to begin (time), or drawn at random, for example if their "
+        "order is not known.",
     )
     time_unit: str | None = setting(None, f"Unit of times that are numbers: {', '.join(UNITS)}.")
-    relative_time: bool = setting(False, "Times count from the start of each thread; threads are in the order of the file.")
-    encoding: str = setting("utf-8", "Encoding of a text file; mixed for UTF-8 with some lines in Windows-1252.")
+    relative_time: bool = setting(
+        False, "Times count from the start of each thread; threads are in the order of the file."
+    )
+    encoding: str = setting(
+        "utf-8", "Encoding of a text file; mixed for UTF-8 with some lines in Windows-1252."
+    )
     skip_bad_rows: bool = setting(False, "Leave out posts without a thread or a readable time.")
 
 
@@ -78,11 +107,12 @@ class ForumOptions(ForumSettings):
     Parameters
     ----------
     columns : mapping
-        Names of the file's columns by part (thread, user, time, post, number, parent, section, score, length, text), if they
-        are not recognized; "none" to go without a column. Several columns together may identify a thread.
+        Names of the file's columns by part (thread, user, time, post, number, parent, section,
+        score, length, text), if they are not recognized; "none" to go without a column. Several
+        columns together may identify a thread.
     first : int
-        m: the authors of a thread's first m posts are its participants. Only threads with more than m posts are used: in
-        shorter ones the number of early posts reveals the length.
+        m: the authors of a thread's first m posts are its participants. Only threads with more than
+        m posts are used: in shorter ones the number of early posts reveals the length.
     weights : "binary" or "counts"
         Whether a user wrote one of the first m posts, or how many of them.
     normalize : bool
@@ -90,21 +120,26 @@ class ForumOptions(ForumSettings):
     outcome : "length", "remaining" or a column
         Posts of the whole thread, posts after the first m, or a column of the file.
     outcome_from : "same", "first", "last", "sum", "mean" or "max"
-        How a column becomes one number per thread. "same": it must be the same in all of a thread's posts.
+        How a column becomes one number per thread. "same": it must be the same in all of a thread's
+        posts.
     scale : "log", "raw" or None
         None: logarithm for lengths, no transformation for columns.
     covariates : sequence of "section", "speed", "hour", "weekday"
         Other predictors of the outcome, with slopes outside the mixture.
     min_threads : int
-        Users who were among the first m posts of fewer training threads are rare: they have no coefficient of their own.
+        Users who were among the first m posts of fewer training threads are rare: they have no
+        coefficient of their own.
     rare : "pool" or "drop"
-        "pool": the number of rare and unknown participants of a thread is a covariate. "drop": it is not.
+        "pool": the number of rare and unknown participants of a thread is a covariate. "drop": it
+        is not.
     bots : "remove" or "keep"
-        "remove": posts of bots are removed. Bots are accounts with well-known names, names that end in bot, and ``bot_names``.
+        "remove": posts of bots are removed. Bots are accounts with well-known names, names that end
+        in bot, and ``bot_names``.
     bot_names : sequence of str
         More accounts that are bots.
     deleted : "anonymous" or "remove"
-        Posts without a user, or by "[deleted]" and the like: count them in the length without an author, or remove them.
+        Posts without a user, or by "[deleted]" and the like: count them in the length without an
+        author, or remove them.
     deleted_names : sequence of str
         More names of deleted accounts.
     test_share : float
@@ -112,11 +147,14 @@ class ForumOptions(ForumSettings):
     split : "time" or "random"
         "time": the last threads to begin are the test set. "random": it is drawn at random.
     time_unit : str or None
-        Unit of times that are numbers: seconds, minutes and so on. None: detected, for times since 1970.
+        Unit of times that are numbers: seconds, minutes and so on. None: detected, for times since
+        1970.
     relative_time : bool
-        Times count from the start of each thread. Threads are then assumed to begin in the order of the file.
+        Times count from the start of each thread. Threads are then assumed to begin in the order of
+        the file.
     encoding : str
-        Encoding of a text file: utf-8, another codec of Python, or "mixed" for UTF-8 with some lines in Windows-1252.
+        Encoding of a text file: utf-8, another codec of Python, or "mixed" for UTF-8 with some
+        lines in Windows-1252.
     skip_bad_rows : bool
         Leave out posts without a thread or a readable time; otherwise they are an error.
     seed : int
@@ -127,26 +165,38 @@ class ForumOptions(ForumSettings):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        from dualview.checks import whole_number  # heavy, and the command line reads the settings above for its help
+        from dualview.checks import (
+            whole_number,
+        )  # heavy, and the command line reads the settings above for its help
 
-        check_values(ForumSettings, {name: getattr(self, name) for name in setting_names(ForumSettings)})
+        check_values(
+            ForumSettings, {name: getattr(self, name) for name in setting_names(ForumSettings)}
+        )
         check_choice("time_unit", self.time_unit, (None, *UNITS))
         whole_number(self.seed, "seed", 0)
         unknown = [name for name in self.covariates if name not in COVARIATES]
         if unknown:
-            raise InputError(f"covariates must be chosen from {', '.join(COVARIATES)}; got {', '.join(map(str, unknown))}.")
+            raise InputError(
+                f"covariates must be chosen from {', '.join(COVARIATES)}; got "
+                f"{', '.join(map(str, unknown))}."
+            )
         share = self.test_share
         if not isinstance(share, float | int) or not 0 < share < 1:
             raise InputError(f"test_share must be between 0 and 1; got {share!r}.")
         if self.relative_time and self.time_unit is None:
-            raise InputError("Times that count from the beginning of a thread need a unit: give time_unit, such as 'minutes'.")
+            raise InputError(
+                "Times that count from the beginning of a thread need a unit: give time_unit, "
+                "such as 'minutes'."
+            )
         _check_encoding(self.encoding)
 
     @classmethod
     def asked(cls, settings: ForumSettings, columns: GivenColumns, seed: int) -> "ForumOptions":
         """From the options of a command line, where covariates are "none" for nothing."""
         covariates = () if settings.covariates == ("none",) else settings.covariates
-        return cls(**vars(settings) | {"covariates": covariates}, columns=columns.given(), seed=seed)
+        return cls(
+            **vars(settings) | {"covariates": covariates}, columns=columns.given(), seed=seed
+        )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "ForumOptions":
@@ -157,7 +207,9 @@ class ForumOptions(ForumSettings):
         names = [entry.name for entry in fields(cls)]
         unknown = sorted(set(options) - set(names))
         if unknown:
-            raise InputError(f"There is no option {', '.join(unknown)}; there are {', '.join(names)}.")
+            raise InputError(
+                f"There is no option {', '.join(unknown)}; there are {', '.join(names)}."
+            )
         return cls(**options)
 
     @property
@@ -173,7 +225,10 @@ class ForumOptions(ForumSettings):
     @property
     def outcome_words(self) -> str:
         """The outcome in words."""
-        words = {"length": "posts of the thread", "remaining": f"posts after the first {self.first}"}
+        words = {
+            "length": "posts of the thread",
+            "remaining": f"posts after the first {self.first}",
+        }
         plain = words.get(self.outcome, self.outcome)
         return f"logarithm of {plain}" if self.logarithm else plain
 
@@ -184,4 +239,6 @@ def _check_encoding(name: str) -> None:
     try:
         "x".encode(name)  # refuses codecs between bytes and bytes, such as hex, too
     except (LookupError, ValueError):
-        raise InputError(f"encoding must be 'utf-8', 'mixed' or a codec of Python; got {name!r}.") from None
+        raise InputError(
+            f"encoding must be 'utf-8', 'mixed' or a codec of Python; got {name!r}."
+        ) from None

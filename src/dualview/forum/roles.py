@@ -14,7 +14,8 @@ _STANDS_OUT = 0.2  # from the middle rank, 0.5, of all users
 
 
 def roles(data: ForumData, model: DualViewMixture) -> list[dict[str, Any]]:
-    """A dictionary per cluster, from the largest: size, profile in plain units, typical members, catalytic power."""
+    """A dictionary per cluster, from the largest: size, profile in plain units, typical members,
+    catalytic power."""
     post = model.posterior_
     membership = post.partition_estimate().membership
     latent = post.flat("latent")
@@ -59,7 +60,8 @@ def _profile(activity: pd.DataFrame, ranks: pd.DataFrame) -> dict[str, dict[str,
 
 
 def _label(profile: dict[str, dict[str, Any]]) -> str:
-    """The one or two ways in which the role stands out most, such as 'many posts, low share_early'."""
+    """The one or two ways in which the role stands out most, such as 'many posts, low
+    share_early'."""
     by_distance = sorted(profile, key=lambda name: -abs(profile[name]["rank"] - 0.5))
     out = [name for name in by_distance if abs(profile[name]["rank"] - 0.5) >= _STANDS_OUT][:2]
     words = [f"{'high' if profile[name]['rank'] > 0.5 else 'low'} {name}" for name in out]
@@ -78,5 +80,7 @@ def roles_text(found: list[dict[str, Any]], logarithm: bool) -> str:
         power = role["factor"] if logarithm else role["power"]
         effect = f"{power['median']:.3f} ({power['low']:.3f} to {power['high']:.3f})"
         words = f"multiplies the outcome by {effect}" if logarithm else f"adds {effect}"
-        lines.append(f"  role {role['role']}: {role['size']} users, {role['label']}; an early member {words}")
+        lines.append(
+            f"  role {role['role']}: {role['size']} users, {role['label']}; an early member {words}"
+        )
     return "\n".join(lines)

@@ -1,7 +1,9 @@
-"""From activity in plain units to a table of users for the model: counts, rates known to an interval, numbers.
+"""From activity in plain units to a table of users for the model: counts, rates known to an
+interval, numbers.
 
-Skewed columns get a logarithm. ``transforms`` says how a feature was made, ``left_out`` why something is none.
-No exact number is there twice in a column: cells that users share are intervals, on which no cluster can collapse.
+Skewed columns get a logarithm. ``transforms`` says how a feature was made, ``left_out`` why
+something is none. No exact number is there twice in a column: cells that users share are intervals,
+on which no cluster can collapse.
 """
 
 from collections.abc import Callable
@@ -28,7 +30,8 @@ _SAME = 1e-12  # of a column's range: numbers nearer to each other are the same 
 class Scaled:
     """Features as the model takes them, how they were made, and what was left out, with reasons.
 
-    numbers has the same columns on the model's scale, a number for each cell: what was counted or measured.
+    numbers has the same columns on the model's scale, a number for each cell: what was counted or
+    measured.
     """
 
     features: pd.DataFrame
@@ -56,7 +59,10 @@ def scale(activity: Activity) -> Scaled:
             left_out[name] = found
         else:
             made[name] = found
-    for rate, (counted, each) in RATES.items():  # a product of others is a curve to the model, in which clusters fray
+    for rate, (
+        counted,
+        each,
+    ) in RATES.items():  # a product of others is a curve to the model, in which clusters fray
         if rate in made and made.pop(counted, None) is not None:
             left_out[counted] = f"{rate} times {each}"
     index = activity.values.index
@@ -66,7 +72,8 @@ def scale(activity: Activity) -> Scaled:
     if not kept:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise InputError(
-            f"No feature of the {len(index)} users is left ({reasons}). Give more posts, or ask more activity of users with "
+            f"No feature of the {len(index)} users is left ({reasons}). Give more posts, or ask "
+            "more activity of users with "
             "--min-threads."
         )
     features = pd.DataFrame({name: made[name].cells for name in kept}, index=index)
@@ -90,7 +97,8 @@ def _count_words(column: Column) -> str:
 
 
 def _number(activity: Activity, name: str) -> _Feature | str:
-    """A number, or the interval where users share it or it is a rate that some share. Or why it is of no use."""
+    """A number, or the interval where users share it or it is a rate that some share. Or why it is
+    of no use."""
     values = activity.values[name]
     raw = values.to_numpy(dtype=float)
     if not varies(raw):
@@ -126,9 +134,11 @@ def _groups(values: Array) -> NDArray[np.int64]:
 
 
 def _apart(low: Array, high: Array) -> tuple[Array, Array]:
-    """Ends of cells (U,), of which those that are exact and shared become intervals: up to midway to the next numbers.
+    """Ends of cells (U,), of which those that are exact and shared become intervals: up to midway
+    to the next numbers.
 
-    Whoever shares the lowest number may be anywhere below, and whoever shares the highest anywhere above: often it is a limit.
+    Whoever shares the lowest number may be anywhere below, and whoever shares the highest anywhere
+    above: often it is a limit.
     """
     exact = np.flatnonzero(low == high)
     if len(exact) < 2:
@@ -147,8 +157,9 @@ def _apart(low: Array, high: Array) -> tuple[Array, Array]:
 
 
 def _transformation(raw: Array) -> tuple[Callable[[Array], Array], str]:
-    """A rising function, and its name: a logarithm of what is skewed to the right and not negative; an inverse hyperbolic sine
-    of what has both signs. Ends of intervals that the logarithm has no value for are open.
+    """A rising function, and its name: a logarithm of what is skewed to the right and not negative;
+    an inverse hyperbolic sine of what has both signs. Ends of intervals that the logarithm has no
+    value for are open.
     """
     if skew(raw) <= _SKEWED:
         return np.asarray, "as it is"
@@ -165,7 +176,8 @@ def _transformation(raw: Array) -> tuple[Callable[[Array], Array], str]:
 
 
 def _without_redundant(table: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
-    """Without columns that the ones before them tell already: they add dimensions, not knowledge, and clusters fray in them."""
+    """Without columns that the ones before them tell already: they add dimensions, not knowledge,
+    and clusters fray in them."""
     kept: list[str] = []
     left_out: dict[str, str] = {}
     standard = (table - table.mean()) / table.std()

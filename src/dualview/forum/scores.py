@@ -1,7 +1,8 @@
 """Scores of predictions of the test threads, of the model and of its baselines.
 
-Every competitor gives a predictive distribution, so that all have the same scores. Penalties are chosen by cross-validation
-over blocks of training threads that follow each other in time; the test threads are looked at once.
+Every competitor gives a predictive distribution, so that all have the same scores. Penalties are
+chosen by cross-validation over blocks of training threads that follow each other in time; the test
+threads are looked at once.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ _DRIFT = 0.05
 
 @dataclass(frozen=True)
 class Score:
-    """Of one competitor on the test threads. Negative log-likelihood and its standard error are per thread."""
+    """Of one competitor on the test threads. Negative log-likelihood and its standard error are per
+    thread."""
 
     name: str
     words: str
@@ -46,7 +48,8 @@ class Score:
 
 @dataclass(frozen=True)
 class Difference:
-    """How much better (above zero) the dual model's log density is than another's, per thread, with a paired standard error."""
+    """How much better (above zero) the dual model's log density is than another's, per thread, with
+    a paired standard error."""
 
     than: str
     gain: float
@@ -80,8 +83,14 @@ def evaluate(data: ForumData, laws: dict[str, NormalMixture]) -> Evaluation:
     names = [name for name in WORDS if name in laws]
     densities = {name: laws[name].log_density(outcome) for name in names}
     scores = [_score(name, laws[name], densities[name], outcome) for name in names]
-    differences = [Difference(name, *_mean_and_error(densities["dual"] - densities[name])) for name in names if name != "dual"]
-    return Evaluation(len(data.training.ids), len(outcome), scores, differences, verdict(scores, differences))
+    differences = [
+        Difference(name, *_mean_and_error(densities["dual"] - densities[name]))
+        for name in names
+        if name != "dual"
+    ]
+    return Evaluation(
+        len(data.training.ids), len(outcome), scores, differences, verdict(scores, differences)
+    )
 
 
 def _score(name: str, law: NormalMixture, density: Array, outcome: Array) -> Score:
@@ -103,20 +112,31 @@ def verdict(scores: list[Score], differences: list[Difference]) -> str:
     """The conclusion in plain words. Two standard errors count as a difference."""
     by_name = {score.name: score for score in scores}
     dual = by_name["dual"]
-    sentences = [f"The dual model explains {max(dual.r2, 0.0):.1%} of the variance of the test threads (R² {dual.r2:.3f})."]
+    sentences = [
+        f"The dual model explains {max(dual.r2, 0.0):.1%} of the variance of the test threads "
+        f"(R² {dual.r2:.3f})."
+    ]
     if "covariates" in by_name:
         plain = by_name["covariates"].r2
         gain = dual.r2 - plain
         what = "adds little" if gain < _LITTLE else "adds"
-        sentences.append(f"Covariates alone reach R² {plain:.3f}: knowing the early participants {what} ({gain:+.3f}).")
+        sentences.append(
+            f"Covariates alone reach R² {plain:.3f}: knowing the early participants {what} "
+            f"({gain:+.3f})."
+        )
     if "mean" in by_name and by_name["mean"].r2 < -_DRIFT:
         sentences.append(
-            "The test threads differ from the training threads in their mean (the training mean has R² "
-            f"{by_name['mean'].r2:.3f} on them): the forum changed, or its threads are not in order of time. This alone "
+            "The test threads differ from the training threads in their mean (the training mean "
+            "has R² "
+            f"{by_name['mean'].r2:.3f} on them): the forum changed, or its threads are not in "
+            "order of time. This alone "
             "explains a low R²."
         )
     if "covariates" not in by_name and dual.r2 < _LITTLE:
-        sentences.append("That is very little: early participants say hardly anything about the outcome of a thread here.")
+        sentences.append(
+            "That is very little: early participants say hardly anything about the outcome of a "
+            "thread here."
+        )
     for name, words in (
         ("single", "the single model"),
         ("ridge_covariates", "ridge regression on the same"),
@@ -131,7 +151,10 @@ def verdict(scores: list[Score], differences: list[Difference]) -> str:
 def _compared(difference: Difference, words: str) -> str:
     size = f"{abs(difference.gain):.4f} ± {difference.error:.4f} nats per thread"
     if abs(difference.gain) <= 2 * difference.error:
-        return f"It cannot be distinguished from {words} ({difference.gain:+.4f} ± {difference.error:.4f} nats per thread)."
+        return (
+            f"It cannot be distinguished from {words} ({difference.gain:+.4f} ± "
+            f"{difference.error:.4f} nats per thread)."
+        )
     return f"It predicts {'better' if difference.gain > 0 else 'worse'} than {words}, by {size}."
 
 
@@ -141,12 +164,16 @@ def gaussian(mean: Array, sd: float) -> NormalMixture:
 
 
 def _mean(train: ForumThreads, test: ForumThreads) -> NormalMixture:
-    return gaussian(np.full(len(test.outcome), train.outcome.mean()), float(train.outcome.std(ddof=1)))
+    return gaussian(
+        np.full(len(test.outcome), train.outcome.mean()), float(train.outcome.std(ddof=1))
+    )
 
 
 def _design(threads: ForumThreads, columns: list[str]) -> Array:
     """Intercept and covariates."""
-    chosen = threads.covariates[[name for name in columns if name in threads.covariates]].to_numpy(dtype=float)
+    chosen = threads.covariates[[name for name in columns if name in threads.covariates]].to_numpy(
+        dtype=float
+    )
     return np.column_stack([np.ones(len(threads.ids)), chosen])
 
 
@@ -160,7 +187,8 @@ def _linear(train: ForumThreads, test: ForumThreads) -> NormalMixture:
 
 
 def _ridge(train: ForumThreads, test: ForumThreads, columns: list[str]) -> NormalMixture:
-    """Ridge regression with unpenalized covariates; noise from the held-out residuals of the chosen penalty."""
+    """Ridge regression with unpenalized covariates; noise from the held-out residuals of the chosen
+    penalty."""
     design, matrix, outcome = _design(train, columns), train.participation, train.outcome
     fold = np.arange(len(outcome)) * _FOLDS // len(outcome)
     residuals = np.empty((len(_PENALTIES), len(outcome)))
@@ -172,7 +200,8 @@ def _ridge(train: ForumThreads, test: ForumThreads, columns: list[str]) -> Norma
     best = int(np.argmin((residuals**2).mean(axis=1)))
     fitted = _fitted(matrix, outcome, design, float(_PENALTIES[best]))
     return gaussian(
-        _predicted(fitted, test.participation, _design(test, columns)), float(np.sqrt((residuals[best] ** 2).mean()))
+        _predicted(fitted, test.participation, _design(test, columns)),
+        float(np.sqrt((residuals[best] ** 2).mean())),
     )
 
 

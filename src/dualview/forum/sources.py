@@ -25,7 +25,8 @@ DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)  # what unpacking a da
 
 @dataclass(frozen=True)
 class Source:
-    """A relation for SQL with the names and types of its columns. ``name`` is for messages, ``plain`` the text behind it."""
+    """A relation for SQL with the names and types of its columns. ``name`` is for messages,
+    ``plain`` the text behind it."""
 
     relation: str
     types: dict[str, str]
@@ -45,7 +46,8 @@ def require_duckdb() -> Any:
 
 
 def open_source(connection: Any, posts: Any, encoding: str, folder: Path) -> Source:
-    """Posts from a file or a DataFrame; what must be unpacked or recoded on the way goes to the folder."""
+    """Posts from a file or a DataFrame; what must be unpacked or recoded on the way goes to the
+    folder."""
     if not isinstance(posts, str | Path):
         return _frame(connection, posts)
     path = Path(posts)
@@ -85,7 +87,8 @@ def first_wrong_byte(path: Path) -> str | None:
     with opened(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
             if len(line) == _LONGEST_LINE:
-                return None  # its end may be cut inside a character, and it is too long whatever it holds
+                # its end may be cut inside a character, and it is too long whatever it holds
+                return None
             try:
                 line.decode()
             except UnicodeDecodeError as error:
@@ -114,9 +117,13 @@ def _plain(path: Path, encoding: str, folder: Path, name: str) -> Path:
                 if not file.peek(4).startswith(b"PAR1"):  # type: ignore[attr-defined]
                     path = _copied(_recoded(file, encoding), folder / "recoded")
     except UnicodeError as error:
-        raise InputError(f"{name} is not in {encoding}: {error}. Give another --encoding, or 'mixed'.") from error
+        raise InputError(
+            f"{name} is not in {encoding}: {error}. Give another --encoding, or 'mixed'."
+        ) from error
     except DAMAGED as error:
-        raise FileError(f"{name} cannot be unpacked: {error}. It is damaged or was cut short: get it again.") from error
+        raise FileError(
+            f"{name} cannot be unpacked: {error}. It is damaged or was cut short: get it again."
+        ) from error
     except ValueError as error:  # it unpacks to far too much
         raise FileError(f"{name} cannot be unpacked: {error}.") from error
     return path
@@ -136,7 +143,8 @@ def _unpacked(path: Path, packed: str, name: str) -> Iterator[bytes]:
                 yield block
     except ImportError as error:
         raise MissingExtraError(
-            f"{name}: reading it needs zstandard, which is not installed: pip install 'dualview[forum]'."
+            f"{name}: reading it needs zstandard, which is not installed: pip install "
+            "'dualview[forum]'."
         ) from error
 
 
@@ -161,7 +169,9 @@ def _opening(path: Path, name: str) -> bytes:
         with opened(path) as file:
             return file.read(1 << 20)
     except DAMAGED as error:
-        raise FileError(f"{name} cannot be unpacked: {error}. It is damaged or was cut short: get it again.") from error
+        raise FileError(
+            f"{name} cannot be unpacked: {error}. It is damaged or was cut short: get it again."
+        ) from error
 
 
 def _described(connection: Any, relation: str, name: str) -> Source:
@@ -180,14 +190,21 @@ def _frame(connection: Any, posts: Any) -> Source:
     try:
         connection.register("given_posts", posts)
     except (duckdb.Error, TypeError) as error:
-        raise InputError(f"posts must be a file's path or a DataFrame; got {type(posts).__name__} ({error}).") from error
+        raise InputError(
+            f"posts must be a file's path or a DataFrame; got {type(posts).__name__} ({error})."
+        ) from error
     return _described(connection, "given_posts", "The table of posts")
 
 
 def _json(connection: Any, plain: Path, path: Path) -> Source:
-    """JSON lines, or one list. All values come as text: exports write the same field now as a number, now as a string."""
+    """JSON lines, or one list. All values come as text: exports write the same field now as a
+    number, now as a string."""
     packed = _compression(plain)
-    names = list(_described(connection, f"read_json({literal(str(plain))}{packed}, sample_size=20000)", str(path)).types)
+    names = list(
+        _described(
+            connection, f"read_json({literal(str(plain))}{packed}, sample_size=20000)", str(path)
+        ).types
+    )
     entries = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     relation = f"read_json({literal(str(plain))}{packed}, columns={{{entries}}})"
     return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path), plain)
@@ -199,19 +216,31 @@ def _compression(plain: Path) -> str:
 
 
 def _text_table(plain: Path, path: Path) -> Source:
-    """CSV with a header. Its dialect is taken from the header, because guesses from a sample go wrong in the millionth row."""
-    header = _opening(plain, str(path)).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").strip("\r")
+    """CSV with a header. Its dialect is taken from the header, because guesses from a sample go
+    wrong in the millionth row."""
+    header = (
+        _opening(plain, str(path))
+        .split(b"\n", 1)[0]
+        .decode("utf-8-sig", errors="replace")
+        .strip("\r")
+    )
     delimiter = max(_DELIMITERS, key=header.count)
     try:
         names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
     except csv.Error as error:
-        raise FileError(f"{path} cannot be read: its first line is not a header of a table ({error}).") from error
+        raise FileError(
+            f"{path} cannot be read: its first line is not a header of a table ({error})."
+        ) from error
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise InputError(f"{path} must name each column once; more than once: {', '.join(map(repr, repeated))}.")
+        raise InputError(
+            f"{path} must name each column once; more than once: {', '.join(map(repr, repeated))}."
+        )
     entries = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     relation = (
-        f"read_csv({literal(str(plain))}{_compression(plain)}, auto_detect=false, header=true, delim={literal(delimiter)}, "
-        f"quote='\"', escape='\"', nullstr='', columns={{{entries}}}, max_line_size={_LONGEST_LINE})"
+        f"read_csv({literal(str(plain))}{_compression(plain)}, auto_detect=false, header=true, "
+        f"delim={literal(delimiter)}, "
+        f"quote='\"', escape='\"', nullstr='', columns={{{entries}}}, "
+        f"max_line_size={_LONGEST_LINE})"
     )
     return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path), plain)

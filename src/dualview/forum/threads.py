@@ -1,7 +1,8 @@
-"""Threads of an archive: their early participants, their outcomes, and the split into training and test.
+"""Threads of an archive: their early participants, their outcomes, and the split into training and
+test.
 
-Threads are in the order of their beginning, the test threads last. participation (T, U) has all users of the archive as
-columns.
+Threads are in the order of their beginning, the test threads last. participation (T, U) has all
+users of the archive as columns.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ _AGGREGATES = {
 
 @dataclass(frozen=True)
 class ThreadTable:
-    """Threads with more than m posts; start in seconds, speed in seconds from the first to the m-th post."""
+    """Threads with more than m posts; start in seconds, speed in seconds from the first to the m-th
+    post."""
 
     codes: NDArray[np.int64]
     ids: list[str]
@@ -51,18 +53,25 @@ def build_threads(archive: Archive) -> ThreadTable:
     n_long, n_all = int(long_enough.sum()), len(long_enough)
     archive.facts["threads_used"] = n_long
     archive.notes.append(
-        f"{n_long} of {n_all} threads have more than {options.first} posts and are used. The others are not: with them the "
+        f"{n_long} of {n_all} threads have more than {options.first} posts and are used. The "
+        "others are not: with them the "
         "number of early posts would give the length away"
     )
     if n_long < 10:
         raise InputError(
-            f"Only {n_long} of {n_all} threads have more than {options.first} posts: too few to learn from. Look at fewer "
+            f"Only {n_long} of {n_all} threads have more than {options.first} posts: too few to "
+            "learn from. Look at fewer "
             "early posts with --first, or give more posts."
         )
-    kept = {name: np.ma.filled(column, np.nan) if name == "outcome" else column for name, column in table.items()}
+    kept = {
+        name: np.ma.filled(column, np.nan) if name == "outcome" else column
+        for name, column in table.items()
+    }
     kept = {name: column[long_enough] for name, column in kept.items()}
     # Relative times have no order between threads: codes are then the order of the file.
-    order = np.lexsort((kept["thread"],) if options.relative_time else (kept["thread"], kept["start"]))
+    order = np.lexsort(
+        (kept["thread"],) if options.relative_time else (kept["thread"], kept["start"])
+    )
     if options.split == "random":
         order = np.random.default_rng(options.seed).permutation(order)
     kept = {name: column[order] for name, column in kept.items()}
@@ -78,7 +87,9 @@ def build_threads(archive: Archive) -> ThreadTable:
         outcome=_outcome(kept, options),
         participation=_participation(archive, codes),
         n_training=n_long - n_test,
-        cut=None if options.relative_time or options.split == "random" else float(kept["start"][n_long - n_test]),
+        cut=None
+        if options.relative_time or options.split == "random"
+        else float(kept["start"][n_long - n_test]),
     )
 
 
@@ -100,13 +111,16 @@ def _threads_query(archive: Archive) -> str:
 
 
 def _check_same(archive: Archive) -> None:
-    several = archive.one("SELECT count(*) FROM (SELECT thread FROM posts GROUP BY thread HAVING count(DISTINCT outcome) > 1)")[
-        0
-    ]
+    several = archive.one(
+        "SELECT count(*) FROM (SELECT thread FROM posts GROUP BY thread HAVING count(DISTINCT "
+        "outcome) > 1)"
+    )[0]
     if several:
         raise InputError(
-            f"Column {archive.options.outcome} differs between the posts of a thread in {several} threads, so it is not an "
-            "outcome yet. Say how it becomes one with --outcome-from: first, last, sum, mean or max."
+            f"Column {archive.options.outcome} differs between the posts of a thread in "
+            f"{several} threads, so it is not an "
+            "outcome yet. Say how it becomes one with --outcome-from: first, last, sum, mean "
+            "or max."
         )
 
 
@@ -121,17 +135,21 @@ def _sections(values: Any) -> NDArray[Any] | None:
 
 def _outcome(kept: dict[str, Any], options: ForumOptions) -> Array:
     if options.outcome_column is None:
-        values = kept["length"].astype(float) - (options.first if options.outcome == "remaining" else 0)
+        values = kept["length"].astype(float) - (
+            options.first if options.outcome == "remaining" else 0
+        )
     else:
         values = np.asarray(kept["outcome"], dtype=float)
         missing = int((~np.isfinite(values)).sum())
         if missing:
             raise InputError(
-                f"Column {options.outcome} has no number in {missing} of {len(values)} threads: fill it, or drop them."
+                f"Column {options.outcome} has no number in {missing} of {len(values)} threads: "
+                "fill it, or drop them."
             )
     if options.logarithm and not (values > 0).all():
         raise InputError(
-            f"The logarithm of {options.outcome} was asked for, but {int((values <= 0).sum())} threads have 0 or less. Use "
+            f"The logarithm of {options.outcome} was asked for, but {int((values <= 0).sum())} "
+            "threads have 0 or less. Use "
             "--scale raw."
         )
     return np.asarray(np.log(values) if options.logarithm else values)
@@ -152,4 +170,6 @@ def _participation(archive: Archive, codes: NDArray[np.int64]) -> sparse.csr_arr
     used = rows >= 0
     columns = np.asarray(early["user"], dtype=np.int64)
     weights = np.asarray(early["n"], dtype=float)
-    return sparse.csr_array((weights[used], (rows[used], columns[used])), shape=(len(codes), n_people))
+    return sparse.csr_array(
+        (weights[used], (rows[used], columns[used])), shape=(len(codes), n_people)
+    )

@@ -1,4 +1,5 @@
-"""Answers of single users from a file: a row each, with the user, the outcome and what it depends on."""
+"""Answers of single users from a file: a row each, with the user, the outcome and what it depends
+on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, BinaryOutcomes, OrdinalOutcomes, PairwiseChoices, Rankings, UserRegression
+from dualview.behaviors import (
+    Behavior,
+    BinaryOutcomes,
+    OrdinalOutcomes,
+    PairwiseChoices,
+    Rankings,
+    UserRegression,
+)
 from dualview.columns import Censored
 from dualview.errors import InputError
 from dualview.inputs.tables import ids_of, match_users, named, numeric, read_table, require_column
@@ -45,7 +53,11 @@ def check_options(kind: str, given: Sequence[str]) -> None:
     wrong = [name for name in given if name not in _OPTIONS[kind]]
     if not wrong:
         return
-    advice = " Name what was observed: --kind regression, binary, ordinal, choices or rankings." if kind == "threads" else ""
+    advice = (
+        " Name what was observed: --kind regression, binary, ordinal, choices or rankings."
+        if kind == "threads"
+        else ""
+    )
     if kind in ("regression", "binary", "ordinal"):
         advice = _ADVICE.get(wrong[0], "")
     raise InputError(f"--{wrong[0].replace('_', '-')} is not for --kind {kind}.{advice}")
@@ -53,11 +65,13 @@ def check_options(kind: str, given: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers of known users: ids are the lines of the file; ``notes`` say what was left out on the way.
+    """Answers of known users: ids are the lines of the file; ``notes`` say what was left out on the
+    way.
 
-    user: whose answers they are. design: the columns that they depend on, user by user. common, groups: those whose effects all
-    users share. choices: the items of each, where they are choices. rankings: the ranking of each, where they are ranked items.
-    outcome (n,), or ends (n, 2) where it is known to an interval.
+    user: whose answers they are. design: the columns that they depend on, user by user. common,
+    groups: those whose effects all users share. choices: the items of each, where they are choices.
+    rankings: the ranking of each, where they are ranked items. outcome (n,), or ends (n, 2) where
+    it is known to an interval.
     """
 
     ids: list[str]
@@ -88,21 +102,34 @@ class Answers:
         elif self.rankings is not None:
             made = Rankings(self.user, self.rankings, self.design, self.outcome, **shared)
         else:
-            kind: Any = {"regression": UserRegression, "binary": BinaryOutcomes, "ordinal": OrdinalOutcomes}[asked.kind]
+            kind: Any = {
+                "regression": UserRegression,
+                "binary": BinaryOutcomes,
+                "ordinal": OrdinalOutcomes,
+            }[asked.kind]
             shared |= {"levels": _levels(separated(asked.levels))} if asked.levels else {}
-            shared |= {"outcome_kind": asked.outcome_kind} if asked.outcome_kind != "continuous" else {}
-            made = kind(self.user, self.design, self._recorded, intercept=not asked.no_intercept, **shared)
+            shared |= (
+                {"outcome_kind": asked.outcome_kind} if asked.outcome_kind != "continuous" else {}
+            )
+            made = kind(
+                self.user, self.design, self._recorded, intercept=not asked.no_intercept, **shared
+            )
         made.observation_ids = list(self.ids)
         return made  # type: ignore[no-any-return]
 
     @property
     def _recorded(self) -> Any:
         """The outcomes, or the ends of intervals that hold them."""
-        return self.outcome if self.outcome is None or self.outcome.ndim == 1 else Censored(*self.outcome.T)
+        return (
+            self.outcome
+            if self.outcome is None or self.outcome.ndim == 1
+            else Censored(*self.outcome.T)
+        )
 
     @property
     def _appeals(self) -> bool | str:
-        """Whether items have appeals of their own; how much these differ is learned where other effects are."""
+        """Whether items have appeals of their own; how much these differ is learned where other
+        effects are."""
         others = self.common is not None or self.groups is not None
         return "learnt" if self.settings.item_intercept and others else self.settings.item_intercept
 
@@ -126,17 +153,25 @@ def read_answers(
 ) -> Answers:
     """Answers of known users; ids decide who is who."""
     id_columns = [columns.user, *separated(settings.groups)]
-    id_columns += {"choices": [settings.winner, settings.loser], "rankings": [settings.ranking]}.get(settings.kind, [])
+    id_columns += {
+        "choices": [settings.winner, settings.loser],
+        "rankings": [settings.ranking],
+    }.get(settings.kind, [])
     table = read_table(path, id_columns)
     require_column(table, columns.user, path, "--user-column")
     table, notes = _known_users(table, path, users, columns.user, drop_unknown)
     if not len(table):
-        raise InputError(f"{path} has no {OBSERVATIONS[settings.kind]} of known users. Give it a row for each.")
+        raise InputError(
+            f"{path} has no {OBSERVATIONS[settings.kind]} of known users. Give it a row for each."
+        )
     owner = ids_of(table[columns.user], path)
     silent = len(set(users)) - len(set(owner))
     if silent and need_outcome:
         what = OBSERVATIONS[settings.kind]
-        notes.append(f"{silent} of {len(users)} users have no {what}; they are kept and known by their features only")
+        notes.append(
+            f"{silent} of {len(users)} users have no {what}; they are kept and known by their "
+            "features only"
+        )
     ids = [str(row + 2) for row in table.index]
     if settings.kind == "choices":
         outcome, design, choices = None, _items(settings), _choices(table, path, settings)
@@ -146,7 +181,9 @@ def read_answers(
         if design.empty and (settings.no_intercept or settings.kind == "rankings"):
             advice = "" if settings.kind == "rankings" else ", or leave --no-intercept out"
             raise InputError(f"Outcomes must depend on something: name columns with --by{advice}.")
-    common = _design(table, path, separated(settings.common), "--common") if settings.common else None
+    common = (
+        _design(table, path, separated(settings.common), "--common") if settings.common else None
+    )
     groups, rankings = _groups(table, path, settings), None
     if settings.kind == "rankings":
         require_column(table, settings.ranking, path, "--ranking")
@@ -154,7 +191,9 @@ def read_answers(
     return Answers(ids, owner, outcome, design, common, groups, settings, choices, rankings, notes)
 
 
-def _groups(table: pd.DataFrame, path: Path, settings: AnswerSettings) -> dict[str, list[str]] | None:
+def _groups(
+    table: pd.DataFrame, path: Path, settings: AnswerSettings
+) -> dict[str, list[str]] | None:
     """The levels of each group as text."""
     for name in separated(settings.groups):
         require_column(table, name, path, "--groups")
@@ -176,37 +215,62 @@ def _known_users(
     unknown = sorted(ids[~known].unique())
     if not drop_unknown:
         raise InputError(
-            f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. Add them there, or leave their "
+            f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. "
+            "Add them there, or leave their "
             "rows out with --drop-unknown."
         )
-    return table[known], [*notes, f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({named(unknown)})"]
+    return table[known], [
+        *notes,
+        f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({named(unknown)})",
+    ]
 
 
 def _numbers(table: pd.DataFrame, column: str, path: Path, what: str) -> NDArray[np.float64]:
     values = numeric(table[column])
-    bad = [str(row + 2) for row, value in zip(table.index, values, strict=True) if not np.isfinite(value)]
+    bad = [
+        str(row + 2)
+        for row, value in zip(table.index, values, strict=True)
+        if not np.isfinite(value)
+    ]
     if bad:
-        raise InputError(f"{path}: {what} {column!r} must hold numbers; it does not in line(s) {named(bad)}.")
+        raise InputError(
+            f"{path}: {what} {column!r} must hold numbers; it does not in line(s) {named(bad)}."
+        )
     return values
 
 
-def _numbers_or_nothing(table: pd.DataFrame, column: str, path: Path, wanted: str) -> NDArray[np.float64]:
+def _numbers_or_nothing(
+    table: pd.DataFrame, column: str, path: Path, wanted: str
+) -> NDArray[np.float64]:
     """A column as numbers, NaN where a cell is empty."""
     values = numeric(table[column])
-    odd = [str(row + 2) for row, bad in zip(table.index, np.isnan(values) & table[column].notna(), strict=True) if bad]
+    odd = [
+        str(row + 2)
+        for row, bad in zip(table.index, np.isnan(values) & table[column].notna(), strict=True)
+        if bad
+    ]
     if odd:
-        raise InputError(f"{path}: {column!r} must hold {wanted} or nothing; it does not in line(s) {named(odd)}.")
+        raise InputError(
+            f"{path}: {column!r} must hold {wanted} or nothing; it does not in line(s) "
+            f"{named(odd)}."
+        )
     return values
 
 
-def _ends(table: pd.DataFrame, path: Path, settings: AnswerSettings, needed: bool) -> NDArray[np.float64] | None:
+def _ends(
+    table: pd.DataFrame, path: Path, settings: AnswerSettings, needed: bool
+) -> NDArray[np.float64] | None:
     """Lower and upper ends (n, 2); infinite where a cell is empty."""
     columns = separated(settings.bounds)
     if len(columns) != 2:
-        raise InputError(f"--bounds takes two columns, as in --bounds low,high; got {', '.join(columns)}.")
+        raise InputError(
+            f"--bounds takes two columns, as in --bounds low,high; got {', '.join(columns)}."
+        )
     if settings.outcome is not None or settings.outcome_kind != "continuous":
         other = "--outcome" if settings.outcome is not None else "--outcome-kind"
-        raise InputError(f"--bounds says what is known of the outcomes; {other} does so too. Leave one out.")
+        raise InputError(
+            f"--bounds says what is known of the outcomes; {other} does so too. Leave one out."
+        )
     if not needed and not set(columns) <= set(table.columns):
         return None
     found = []
@@ -217,7 +281,9 @@ def _ends(table: pd.DataFrame, path: Path, settings: AnswerSettings, needed: boo
     return np.column_stack(found)
 
 
-def _outcome(table: pd.DataFrame, path: Path, settings: AnswerSettings, column: str, needed: bool) -> NDArray[Any] | None:
+def _outcome(
+    table: pd.DataFrame, path: Path, settings: AnswerSettings, column: str, needed: bool
+) -> NDArray[Any] | None:
     if settings.bounds:
         return _ends(table, path, settings, needed)
     if settings.kind == "rankings":
@@ -229,7 +295,8 @@ def _outcome(table: pd.DataFrame, path: Path, settings: AnswerSettings, column: 
         if not settings.levels:
             found = named(sorted(set(ids_of(table[column], path))))
             raise InputError(
-                f"{path}: the order of the levels in {column!r} ({found}) is not known: give --levels, lowest first."
+                f"{path}: the order of the levels in {column!r} ({found}) is not known: give "
+                "--levels, lowest first."
             )
         return np.array(ids_of(table[column], path))
     if settings.kind == "rankings":
@@ -239,7 +306,8 @@ def _outcome(table: pd.DataFrame, path: Path, settings: AnswerSettings, column: 
         odd = values[(values != 0) & (values != 1)]
         if len(odd):
             raise InputError(
-                f"{path}: the outcome {column!r} must hold 0 and 1, or True and False, for --kind binary; got {odd[0]:g}."
+                f"{path}: the outcome {column!r} must hold 0 and 1, or True and False, for "
+                f"--kind binary; got {odd[0]:g}."
             )
     return values
 
@@ -256,14 +324,19 @@ def _design(table: pd.DataFrame, path: Path, names: Sequence[str], option: str) 
 def _items(settings: AnswerSettings) -> pd.DataFrame:
     """Features of the items by id."""
     if settings.items is None:
-        raise InputError("--kind choices needs a table of items: --items items.csv, a row per item with an id and features.")
+        raise InputError(
+            "--kind choices needs a table of items: --items items.csv, a row per item with an id "
+            "and features."
+        )
     path = Path(settings.items)
     table = read_table(path, [settings.item])
     require_column(table, settings.item, path, "--item")
     ids = ids_of(table[settings.item], path)
     repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
     if repeated:
-        raise InputError(f"{path}: items must be listed once; listed more than once: {named(repeated)}.")
+        raise InputError(
+            f"{path}: items must be listed once; listed more than once: {named(repeated)}."
+        )
     names = settings.columns or tuple(str(name) for name in table.columns if name != settings.item)
     if not names:
         raise InputError(f"{path} must have a column of features besides {settings.item!r}.")
@@ -276,4 +349,6 @@ def _items(settings: AnswerSettings) -> pd.DataFrame:
 def _choices(table: pd.DataFrame, path: Path, settings: AnswerSettings) -> pd.DataFrame:
     for column, option in ((settings.winner, "--winner"), (settings.loser, "--loser")):
         require_column(table, column, path, option)
-    return pd.DataFrame({name: ids_of(table[name], path) for name in (settings.winner, settings.loser)})
+    return pd.DataFrame(
+        {name: ids_of(table[name], path) for name in (settings.winner, settings.loser)}
+    )

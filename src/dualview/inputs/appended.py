@@ -1,7 +1,8 @@
 """More data for a fit: users who are new to it, and more observations of those it knows.
 
-Users are matched by their ids where those of the fit have ids: the index of a DataFrame X, the ids of a behavior. Else they are
-matched by position: those of the fit first, new ones after them in the order in which they come.
+Users are matched by their ids where those of the fit have ids: the index of a DataFrame X, the ids
+of a behavior. Else they are matched by position: those of the fit first, new ones after them in the
+order in which they come.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ _SHOWN = 5
 
 
 class Appended(NamedTuple):
-    """The data of a fit and more of them, and a mask (U,) of the users of whom there is something new."""
+    """The data of a fit and more of them, and a mask (U,) of the users of whom there is something
+    new."""
 
     data: Data
     news: NDArray[np.bool_]
@@ -60,7 +62,10 @@ def _has_ids(data: Data) -> bool:
 def _check_views(data: Data, X: Any, y: Any) -> None:
     """Raise where what is given is not of the views of the fit."""
     if X is None and y is None:
-        raise InputError("partial_fit needs features X of new users, a behavior with new observations, or both; got neither.")
+        raise InputError(
+            "partial_fit needs features X of new users, a behavior with new observations, or "
+            "both; got neither."
+        )
     if X is not None and not data.has_features:
         raise InputError("The fit has no features, so new users cannot have any: pass X=None.")
     if y is not None and not isinstance(y, Behavior):
@@ -70,12 +75,14 @@ def _check_views(data: Data, X: Any, y: Any) -> None:
 
 
 def _new_ids(data: Data, ids: list[str] | None, X: Any, y: Any) -> list[str]:
-    """Ids of the new users, where users have ids: those of the rows of X, or without features those of the behavior."""
+    """Ids of the new users, where users have ids: those of the rows of X, or without features those
+    of the behavior."""
     given = row_ids(X)
     if ids is None:
         if given is not None and not counts_from(X, data.n_users):
             raise InputError(
-                "The fit knows its users by position, so new ones come in order, without ids; the index of X holds ids. Pass "
+                "The fit knows its users by position, so new ones come in order, without ids; "
+                "the index of X holds ids. Pass "
                 "X.reset_index(drop=True), or fit with ids first."
             )
         return []
@@ -83,19 +90,25 @@ def _new_ids(data: Data, ids: list[str] | None, X: Any, y: Any) -> list[str]:
     if X is not None:
         if given is None:
             raise InputError(
-                "The users of the fit have ids, so new ones need some: give X as a DataFrame with ids as its index."
+                "The users of the fit have ids, so new ones need some: give X as a DataFrame "
+                "with ids as its index."
             )
         again = [user for user in given if user in known]
         if again:
             raise InputError(
-                f"X must hold users who are new to the fit; already in it: {', '.join(again[:_SHOWN])}. Leave out their rows: "
-                "the features of a known user cannot change. New observations of known users need no row."
+                "X must hold users who are new to the fit; already in it: "
+                f"{', '.join(again[:_SHOWN])}. Leave out their rows: "
+                "the features of a known user cannot change. New observations of known users "
+                "need no row."
             )
         return given
     if data.has_features:
         return []
     if y.users is None and len(y) != len(ids):
-        raise InputError("The users of the fit have ids, so new ones need some: give the behavior the ids of its users.")
+        raise InputError(
+            "The users of the fit have ids, so new ones need some: give the behavior the ids of "
+            "its users."
+        )
     return [] if y.users is None else [user for user in y.users if user not in known]
 
 
@@ -107,7 +120,8 @@ def _n_new(data: Data, X: Any, y: Any) -> int:
 
 
 def _more_rows(estimator: Any, data: Data, X: Any) -> tuple[Array | None, Any, Cells | None]:
-    """Features, codebook and cells of the users of a fit and of the rows of X, read as those of the fit were."""
+    """Features, codebook and cells of the users of a fit and of the rows of X, read as those of the
+    fit were."""
     if data.codebook is None:
         assert data.features is not None
         rows = checked_features(estimator, X, reset=False, missing=True)

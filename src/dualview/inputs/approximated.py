@@ -31,33 +31,51 @@ _MOST_APART = 0.1  # of the users who may be in clusters of users who have
 
 @dataclass(frozen=True)
 class Stream:
-    """What ``partial_fit`` continues from: the data so far, q(z) of each mode (K, U), and the users of the last whole fit."""
+    """What ``partial_fit`` continues from: the data so far, q(z) of each mode (K, U), and the users
+    of the last whole fit."""
 
     data: Data
     modes: list[Array]
     n_fitted: int
 
 
-def approximated(estimator: Any, fit: Modelled, start: Start, seed: np.random.SeedSequence) -> tuple[Posterior, Stream]:
-    """The posterior of draws from q, with as many chains of them as there were starts, and what it can be continued from."""
+def approximated(
+    estimator: Any, fit: Modelled, start: Start, seed: np.random.SeedSequence
+) -> tuple[Posterior, Stream]:
+    """The posterior of draws from q, with as many chains of them as there were starts, and what it
+    can be continued from."""
     *seeds, last = generators(estimator, seed)
     with threadpool_limits(1), progress_line(estimator.progress) as progress:
-        fitted = VariationalEngine().fit(fit.model, distinct([start(rng) for rng in seeds]), progress, estimator.max_time)
+        fitted = VariationalEngine().fit(
+            fit.model, distinct([start(rng) for rng in seeds]), progress, estimator.max_time
+        )
         post = posterior_of(estimator, fit, fitted, seeds, facts_of(fitted, fitted.pareto_k(last)))
     return post, Stream(fit.data, _modes(fitted), fit.data.n_users)
 
 
 def continued(
-    estimator: Any, fit: Modelled, stream: Stream, news: NDArray[np.bool_], seed: np.random.SeedSequence
+    estimator: Any,
+    fit: Modelled,
+    stream: Stream,
+    news: NDArray[np.bool_],
+    seed: np.random.SeedSequence,
 ) -> tuple[Posterior, Stream]:
-    """The posterior of more data, from the approximation of those before; news (U,): users of whom there is something new."""
+    """The posterior of more data, from the approximation of those before; news (U,): users of whom
+    there is something new."""
     most = fit.model.partition.n_components
     if most is not None and max(len(mode) for mode in stream.modes) > most:
-        raise InputError(f"partial_fit continues with the clusters of the fit before; n_clusters={most} is fewer. Call fit.")
+        raise InputError(
+            f"partial_fit continues with the clusters of the fit before; n_clusters={most} is "
+            "fewer. Call fit."
+        )
     *seeds, last = generators(estimator, seed)
     with threadpool_limits(1), progress_line(estimator.progress) as progress:
-        fitted = VariationalEngine().resume(fit.model, stream.modes, news, progress, estimator.max_time)
-        facts = facts_of(fitted, fitted.pareto_k(last))._replace(continued=True, due=_due(fitted, stream.n_fitted))
+        fitted = VariationalEngine().resume(
+            fit.model, stream.modes, news, progress, estimator.max_time
+        )
+        facts = facts_of(fitted, fitted.pareto_k(last))._replace(
+            continued=True, due=_due(fitted, stream.n_fitted)
+        )
         post = posterior_of(estimator, fit, fitted, seeds, facts)
     return post, Stream(fit.data, _modes(fitted), stream.n_fitted)
 
@@ -68,7 +86,11 @@ def generators(estimator: Any, seed: np.random.SeedSequence) -> list[np.random.G
 
 
 def posterior_of(
-    estimator: Any, fit: Modelled, fitted: Fitted, seeds: list[np.random.Generator], facts: ApproximationFacts
+    estimator: Any,
+    fit: Modelled,
+    fitted: Fitted,
+    seeds: list[np.random.Generator],
+    facts: ApproximationFacts,
 ) -> Posterior:
     every = max(1, estimator.n_draws // estimator.n_whole) if estimator.keep == "summary" else None
     records = [fitted.record(rng, int(estimator.n_draws), every) for rng in seeds]
@@ -78,26 +100,34 @@ def posterior_of(
 
 def _modes(fitted: Fitted) -> list[Array]:
     """q(z) of each mode that has a noticeable share of the draws."""
-    return [q.responsibilities for q, share in zip(*fitted.modes, strict=True) if share >= _NOTICEABLE]
+    return [
+        q.responsibilities for q, share in zip(*fitted.modes, strict=True) if share >= _NOTICEABLE
+    ]
 
 
 def _due(fitted: Fitted, n_fitted: int) -> str | None:
     """Why a fit from scratch is due, in words; None where it is not.
 
-    All clusters were last looked for with the first n_fitted users. Since then they have changed one at a time.
+    All clusters were last looked for with the first n_fitted users. Since then they have changed
+    one at a time.
     """
     n_users = fitted.best.model.n_users
     n_since, n_apart = n_users - n_fitted, new_users_apart(fitted.best.responsibilities, n_fitted)
     if n_since > _MOST_NEW * n_users:
         return f"{n_since} of {n_users} users have entered since the last one"
     if n_apart > _MOST_APART * n_users:
-        return f"{n_apart} of {n_users} users are in clusters made up mostly of users who have entered since the last one"
+        return (
+            f"{n_apart} of {n_users} users are in clusters made up mostly of users who have "
+            "entered since the last one"
+        )
     return None
 
 
 def distinct(starts: list[Labels]) -> list[Labels]:
     """Partitions to start from, each once."""
-    return [z for i, z in enumerate(starts) if not any(np.array_equal(z, other) for other in starts[:i])]
+    return [
+        z for i, z in enumerate(starts) if not any(np.array_equal(z, other) for other in starts[:i])
+    ]
 
 
 def facts_of(fitted: Fitted, pareto_k: float | None) -> ApproximationFacts:
@@ -141,6 +171,9 @@ def progress_line(progress: Any) -> Iterator[Progress | None]:
         yield progress
     else:
         yield lambda number, n_steps, n_components: print(
-            f"\rstart {number + 1}: {n_steps} steps, {n_components} components   ", end="", file=sys.stderr, flush=True
+            f"\rstart {number + 1}: {n_steps} steps, {n_components} components   ",
+            end="",
+            file=sys.stderr,
+            flush=True,
         )
         print(file=sys.stderr)

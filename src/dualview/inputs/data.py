@@ -25,11 +25,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Data:
-    """Features in the user's units with their names, a behavior, and the users' ids; None for a view that is not there.
+    """Features in the user's units with their names, a behavior, and the users' ids; None for a
+    view that is not there.
 
-    codebook: what the columns of a table are; None for an array of numbers. cells: the table, where some of its cells are not
-    exact or are categories; there are then no features. tables: names of the tables, where features came as several; their
-    columns stand side by side.
+    codebook: what the columns of a table are; None for an array of numbers. cells: the table, where
+    some of its cells are not exact or are categories; there are then no features. tables: names of
+    the tables, where features came as several; their columns stand side by side.
     """
 
     features: Array | None
@@ -61,7 +62,11 @@ class Data:
             coords["feature"] = coords["feature_other"] = self.feature_names
         if self.tables:
             coords["table"] = list(self.tables)
-            coords["block"] = [name for name in self.tables if name in {table_of(column) for column in self.feature_names}]
+            coords["block"] = [
+                name
+                for name in self.tables
+                if name in {table_of(column) for column in self.feature_names}
+            ]
         if self.cells is not None and self.codebook is not None:
             coords |= cell_coords(self.codebook, self.cells, self.users)
         if self.behavior is not None:
@@ -69,25 +74,36 @@ class Data:
         for kind, names in coords.items():
             odd = [name for name in names if isinstance(name, str) and "\0" in name]
             if odd:
-                raise InputError(f"The name of a {kind} has a NUL character: {odd[0]!r}. Give it another name.")
+                raise InputError(
+                    f"The name of a {kind} has a NUL character: {odd[0]!r}. Give it another name."
+                )
         return coords
 
     @contextmanager
     def named_in_errors(self) -> Iterator[None]:
-        """Inside, a DegenerateError names the users who have the same features, where there are any."""
+        """Inside, a DegenerateError names the users who have the same features, where there are
+        any."""
         try:
             yield
         except DegenerateError as error:
             raise DegenerateError(f"{error}{self.same_features_text()}") from error
 
     def same_features_text(self) -> str:
-        """A sentence that names the users who have the same features; empty where there are none."""
-        sets = [] if self.features is None or self.cells is not None else repeated_rows(self.features)
-        return f" {repeats_text(sets, self.users)} A cluster of them can shrink onto one point." if sets else ""
+        """A sentence that names the users who have the same features; empty where there are
+        none."""
+        sets = (
+            [] if self.features is None or self.cells is not None else repeated_rows(self.features)
+        )
+        return (
+            f" {repeats_text(sets, self.users)} A cluster of them can shrink onto one point."
+            if sets
+            else ""
+        )
 
 
 def checked_data(estimator: Any, X: Any, y: Any) -> Data:
-    """The data that ``fit`` of an estimator is given; sets the estimator's n_features_in_ and feature_names_in_."""
+    """The data that ``fit`` of an estimator is given; sets the estimator's n_features_in_ and
+    feature_names_in_."""
     features, codebook, cells, kinds, tables = None, None, None, None, ()
     y, is_table = _checked_behavior(y), _is_table(X)
     if comes_as_tables(X):
@@ -100,21 +116,28 @@ def checked_data(estimator: Any, X: Any, y: Any) -> Data:
         features, codebook, cells = checked_table(estimator, X, kinds)
     table = features if cells is None else cells.low
     ids = row_ids(X)
-    behavior = None if y is None else matched_behavior(y, None if table is None else Rows(len(table), ids, is_table))
+    behavior = (
+        None
+        if y is None
+        else matched_behavior(y, None if table is None else Rows(len(table), ids, is_table))
+    )
     if behavior is not None:
         ids = ids or behavior.users
     n_users = _n_users(table, behavior)
     names = [] if features is None else feature_names(estimator)
     if codebook is not None:
         names = [column.name for column in codebook.gaussian]
-    data = Data(features, names, behavior, range(n_users) if ids is None else ids, codebook, cells, tables)
+    data = Data(
+        features, names, behavior, range(n_users) if ids is None else ids, codebook, cells, tables
+    )
     if cells is not None:
         warn_of_empty_rows(cells, data.users, behavior is not None)
     return data
 
 
 def matched_behavior(y: Any, rows: Rows | None) -> Behavior:
-    """The behavior that y is, of the rows of X; several where y is a list or a dictionary of them."""
+    """The behavior that y is, of the rows of X; several where y is a list or a dictionary of
+    them."""
     return SeveralBehaviors.of(y, rows) if is_several(y) else y.matched(rows)
 
 
@@ -128,19 +151,24 @@ def rows_of(X: Any) -> Rows | None:
 
 def _is_table(X: Any) -> bool:
     """Whether X is a pandas table, or has one among several."""
-    return any(isinstance(table, pd.DataFrame) for table in (X.values() if comes_as_tables(X) else [X]))
+    return any(
+        isinstance(table, pd.DataFrame) for table in (X.values() if comes_as_tables(X) else [X])
+    )
 
 
 def _checked_behavior(y: Any) -> Any:
     """A behavior, or several in a list or a dictionary; None for what is none."""
     if isinstance(y, type):
-        raise InputError(f"y must be a behavior; got the class {y.__name__}. Make one: {y.__name__}(...).")
+        raise InputError(
+            f"y must be a behavior; got the class {y.__name__}. Make one: {y.__name__}(...)."
+        )
     if y is None or isinstance(y, Behavior) or is_several(y):
         return y
     if hasattr(y, "prepare"):  # written as a behavior, which is not to be passed over
         check_inherits(y, Behavior, "A behavior")
     warnings.warn(
-        f"y is not a behavior ({type(y).__name__}) and is ignored, as scikit-learn's clusterers do. A behavior is for "
+        f"y is not a behavior ({type(y).__name__}) and is ignored, as scikit-learn's clusterers "
+        "do. A behavior is for "
         "example dv.SharedOutcome(participation, outcome).",
         DataWarning,
         stacklevel=4,
@@ -154,7 +182,8 @@ def _n_users(features: Array | None, behavior: Behavior | None) -> int:
         raise InputError("fit needs features X, a behavior, or both; got neither.")
     if behavior is not None and sizes[0] != len(behavior):
         raise InputError(
-            f"X and behavior must be of the same users: X has {sizes[0]} rows, the behavior has {len(behavior)} users. "
+            f"X and behavior must be of the same users: X has {sizes[0]} rows, the behavior has "
+            f"{len(behavior)} users. "
             f"{behavior.advice(sizes[0])}"
         )
     if sizes[0] < 2:

@@ -9,7 +9,8 @@ from dualview.errors import EngineError
 
 
 def of_engine(engine: str) -> Callable[[Callable[..., Any]], Any]:
-    """Decorates a method that only one engine has: with others ``hasattr`` is False, and the error names both engines."""
+    """Decorates a method that only one engine has: with others ``hasattr`` is False, and the error
+    names both engines."""
     return lambda method: _OfEngine(method, engine)
 
 
@@ -27,7 +28,8 @@ class _OfEngine:
         if instance.engine != self.engine:
             name = self.method.__name__
             raise EngineError(
-                f'{name} is a method of engine="{self.engine}"; this estimator has engine="{instance.engine}". Set '
+                f'{name} is a method of engine="{self.engine}"; this estimator has '
+                f'engine="{instance.engine}". Set '
                 f'engine="{self.engine}", or call fit with all data.'
             )
         return MethodType(self.method, instance)

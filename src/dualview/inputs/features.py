@@ -1,4 +1,5 @@
-"""The feature matrix X (U, D): what is accepted, what its columns are called, in which units the model sees it."""
+"""The feature matrix X (U, D): what is accepted, what its columns are called, in which units the
+model sees it."""
 
 import warnings
 from collections import Counter
@@ -32,18 +33,24 @@ _FEW_VALUES = 10
 _USERS_PER_FEATURE = 4  # with fewer, features lose much of what they say
 _SETS_SHOWN, _USERS_SHOWN = 3, 4
 _LARGE_SHARE, _LARGE_SHARE_ALONE = 0.3, 0.1
-_OFF_SPAN = 1e-4  # of a column's standard deviation: users of the fit are off the space they span by up to about 1e-5 of it
+# of a column's standard deviation: users of the fit are off the space they span by up to about 1e-5
+# of it
+_OFF_SPAN = 1e-4
 _OFF_CONSTANT = 1e-9  # of a constant column's value
 _SHOWN = 5
 
 
 def checked_features(estimator: Any, X: Any, reset: bool = True, missing: bool = False) -> Array:
-    """X as floats; sets n_features_in_ and feature_names_in_ of the estimator, or checks against them (reset=False).
+    """X as floats; sets n_features_in_ and feature_names_in_ of the estimator, or checks against
+    them (reset=False).
 
     missing: cells may be NaN.
     """
     if isinstance(X, Behavior):
-        raise InputError("X takes the users' features; got a behavior. Without features call fit(None, behavior).")
+        raise InputError(
+            "X takes the users' features; got a behavior. Without features call fit(None, "
+            "behavior)."
+        )
     if not sparse.issparse(X):  # scikit-learn has a message for that
         _check_table(X, least=2 if reset else 1)
     features = np.asarray(_validated(estimator, X, reset))
@@ -71,26 +78,38 @@ def row_ids(X: Any) -> list[str] | None:
     ids = checked_ids(X.index.tolist(), "The index of X")
     repeated = [user for user, n in Counter(ids).items() if n > 1]
     if repeated:
-        raise InputError(f"The index of X must name each user once; more than once: {', '.join(sorted(repeated)[:_SHOWN])}.")
+        raise InputError(
+            "The index of X must name each user once; more than once: "
+            f"{', '.join(sorted(repeated)[:_SHOWN])}."
+        )
     return ids
 
 
 def counts_from(X: Any, first: int) -> bool:
-    """Whether the index of a table is the one that pandas makes for rows without ids, from this number on."""
-    return isinstance(X.index, pd.RangeIndex) and X.index.equals(pd.RangeIndex(first, first + len(X)))
+    """Whether the index of a table is the one that pandas makes for rows without ids, from this
+    number on."""
+    return isinstance(X.index, pd.RangeIndex) and X.index.equals(
+        pd.RangeIndex(first, first + len(X))
+    )
 
 
 def _check_table(X: Any, least: int) -> None:
     if isinstance(X, np.matrix):
-        raise InputTypeError("X must be an array or a table of users; got a np.matrix. Pass np.asarray(X).")
+        raise InputTypeError(
+            "X must be an array or a table of users; got a np.matrix. Pass np.asarray(X)."
+        )
     if is_series(X):
-        raise InputError(f"X must be (n_users, n_features), a row per user; got a {type(X).__name__}. {series_remedy(X, 'X')}")
+        raise InputError(
+            f"X must be (n_users, n_features), a row per user; got a {type(X).__name__}. "
+            f"{series_remedy(X, 'X')}"
+        )
     refuse_repeated_columns(X, "X")
     refuse_non_numbers(X, "X")
     shape = np.shape(X)
     if len(shape) != 2:
         raise InputError(
-            f"X must be (n_users, n_features), a row per user; got shape {shape}. Reshape your data: a single feature is "
+            f"X must be (n_users, n_features), a row per user; got shape {shape}. Reshape your "
+            "data: a single feature is "
             "X.reshape(-1, 1), of a Series X.to_frame(); a single user is X.reshape(1, -1)."
         )
     if shape[0] < least:
@@ -99,12 +118,15 @@ def _check_table(X: Any, least: int) -> None:
 
 
 def check_room(n_features: int, n_draws: int) -> None:
-    """Raise where draws of the features' base matrices, two of (D, D) each, need more memory than the machine has."""
+    """Raise where draws of the features' base matrices, two of (D, D) each, need more memory than
+    the machine has."""
     needed, there = 16.0 * n_draws * n_features**2, memory()
     if needed > there:
         raise InputError(
-            f"X has {n_features:,} columns: {n_draws:,} draws of two {n_features:,} × {n_features:,} matrices take "
-            f"{needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f} GB. Leave columns out, reduce them first (for "
+            f"X has {n_features:,} columns: {n_draws:,} draws of two {n_features:,} × "
+            f"{n_features:,} matrices take "
+            f"{needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f} GB. Leave columns "
+            "out, reduce them first (for "
             "example to principal components), or keep fewer draws."
         )
 
@@ -112,11 +134,18 @@ def check_room(n_features: int, n_draws: int) -> None:
 def feature_names(estimator: Any) -> list[str]:
     """The columns' names; x0, x1, … where X had none."""
     names = getattr(estimator, "feature_names_in_", None)
-    return [f"x{j}" for j in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
+    return (
+        [f"x{j}" for j in range(estimator.n_features_in_)]
+        if names is None
+        else [str(name) for name in names]
+    )
 
 
-def feature_units(features: Array, names: list[str], prior: GaussianPrior | str | None) -> Whitening:
-    """The units of the feature view, from the data where no prior is given; warns where the features span too little.
+def feature_units(
+    features: Array, names: list[str], prior: GaussianPrior | str | None
+) -> Whitening:
+    """The units of the feature view, from the data where no prior is given; warns where the
+    features span too little.
 
     A word in place of a prior is a name in ``units.SHRINKAGES``.
     """
@@ -125,14 +154,18 @@ def feature_units(features: Array, names: list[str], prior: GaussianPrior | str 
         return Whitening.of(prior)
     units = Whitening.of_data(features, prior)
     if units.n_dims == 0:
-        raise InputError("All features are constant: there is nothing to cluster by. Pass X=None to cluster by behavior alone.")
+        raise InputError(
+            "All features are constant: there is nothing to cluster by. Pass X=None to cluster "
+            "by behavior alone."
+        )
     if units.n_dims < len(names):
         warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=7)
     return units
 
 
 def warn_of_many_features(n_users: int, units: Whitening) -> None:
-    """Warn where units that come from the covariance of the features leave little of their differences, or nothing."""
+    """Warn where units that come from the covariance of the features leave little of their
+    differences, or nothing."""
     if units.n_dims > 1 and _USERS_PER_FEATURE * units.n_dims >= n_users:
         warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=7)
 
@@ -140,9 +173,12 @@ def warn_of_many_features(n_users: int, units: Whitening) -> None:
 def _many_features(n_users: int, n_dims: int) -> str:
     effect = "little" if n_dims < n_users - 1 else "nothing"
     return (
-        f"The features span {n_dims} dimensions and there are only {n_users} users. In units of the features' own covariance, "
-        f"the default, they then say {effect} about clusters: with U - 1 dimensions for U users, all users are equally far "
-        'from each other. Give feature_prior="diagonal", or "shrunk" where features are strongly correlated inside clusters, '
+        f"The features span {n_dims} dimensions and there are only {n_users} users. In units of "
+        "the features' own covariance, "
+        f"the default, they then say {effect} about clusters: with U - 1 dimensions for U users, "
+        "all users are equally far "
+        'from each other. Give feature_prior="diagonal", or "shrunk" where features are strongly '
+        "correlated inside clusters, "
         "or fewer columns, such as the first principal components."
     )
 
@@ -161,42 +197,61 @@ def _rank_message(features: Array, names: list[str], units: Whitening) -> str:
         parts.append(f"only {n_users} users for {n_dims} features")
     if involved.any():
         parts.append(f"linearly dependent: {names_text(names, involved)}")
-    return f"The features span {units.n_dims} of {n_dims} dimensions ({'; '.join(parts)}). The model works in those they span."
+    return (
+        f"The features span {units.n_dims} of {n_dims} dimensions ({'; '.join(parts)}). The "
+        "model works in those they span."
+    )
 
 
-def warn_of_projection(features: Array, names: list[str], units: Whitening, rows: list[str]) -> None:
-    """Warn of new users who differ from those of the fit where these do not: the model sees their projection only."""
+def warn_of_projection(
+    features: Array, names: list[str], units: Whitening, rows: list[str]
+) -> None:
+    """Warn of new users who differ from those of the fit where these do not: the model sees their
+    projection only."""
     if units.n_dims == len(names):
         return
     away = features - units.vectors(units.to_working(features))
     scale = np.sqrt((units.factor**2).sum(axis=1))
     rounding = _OFF_CONSTANT * np.maximum(np.abs(units.mean), np.abs(features))
-    beyond = np.abs(away) / np.maximum(_OFF_SPAN * scale, np.maximum(rounding, np.finfo(float).tiny))
+    beyond = np.abs(away) / np.maximum(
+        _OFF_SPAN * scale, np.maximum(rounding, np.finfo(float).tiny)
+    )
     off = np.flatnonzero(beyond.max(axis=1) > 1.0)
     if not len(off):
         return
     worst = beyond[off].argmax(axis=1)
-    texts = [f"{rows[j]} (by {away[j, d]:.3g} in {names[d]})" for j, d in zip(off[:_SHOWN], worst, strict=False)]
+    texts = [
+        f"{rows[j]} (by {away[j, d]:.3g} in {names[d]})"
+        for j, d in zip(off[:_SHOWN], worst, strict=False)
+    ]
     more = f" and {len(off) - _SHOWN} more" if len(off) > _SHOWN else ""
     warnings.warn(
-        f"{len(off)} of {len(features)} new user(s) lie outside the {units.n_dims} of {len(names)} dimensions that users of "
-        f"the fit span: {', '.join(texts)}{more}. The model knows nothing about such differences and uses the projection onto "
+        f"{len(off)} of {len(features)} new user(s) lie outside the {units.n_dims} of "
+        f"{len(names)} dimensions that users of "
+        f"the fit span: {', '.join(texts)}{more}. The model knows nothing about such differences "
+        "and uses the projection onto "
         "those dimensions. Check these columns, or fit again with users who vary in them.",
         DataWarning,
         stacklevel=5,
     )
 
 
-def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clusters: int | None) -> None:
-    """Warn of columns on whose values clusters may shrink, and of users with the same features, whose cluster may."""
+def warn_of_ties(
+    features: Array, names: list[str], users: Sequence[Any], n_clusters: int | None
+) -> None:
+    """Warn of columns on whose values clusters may shrink, and of users with the same features,
+    whose cluster may."""
     if n_clusters == 1:
         return
     tied = tied_columns(features)
     if tied.any():
         warnings.warn(
-            f"Many users share a value in column(s) {names_text(names, tied)}, as in categories, flags and counts with many "
-            "zeros. Clusters can shrink onto such a value, and the posterior is then improper: chains may fail after hours "
-            "(DegenerateError). Leave these columns out, or give X as a table and say in columns that they are "
+            f"Many users share a value in column(s) {names_text(names, tied)}, as in categories, "
+            "flags and counts with many "
+            "zeros. Clusters can shrink onto such a value, and the posterior is then improper: "
+            "chains may fail after hours "
+            "(DegenerateError). Leave these columns out, or give X as a table and say in columns "
+            "that they are "
             "counts, rounded or nominal.",
             DataWarning,
             stacklevel=7,
@@ -205,8 +260,10 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
     n_users, n_dims = features.shape
     if can_shrink(sets, n_users, n_dims, n_clusters):
         warnings.warn(
-            f"{repeats_text(sets, users)} A cluster of such users can shrink onto one point, and the posterior is then "
-            "improper: sooner or later chains may fail (DegenerateError). If the features are rounded, give X as a "
+            f"{repeats_text(sets, users)} A cluster of such users can shrink onto one point, and "
+            "the posterior is then "
+            "improper: sooner or later chains may fail (DegenerateError). If the features are "
+            "rounded, give X as a "
             "table and say so in columns; if a user appears more than once, keep one row.",
             DataWarning,
             stacklevel=7,
@@ -214,21 +271,26 @@ def warn_of_ties(features: Array, names: list[str], users: Sequence[Any], n_clus
 
 
 def repeated_rows(features: Array) -> list[NDArray[np.int64]]:
-    """The sets of two or more users, as numbers of rows, whose features are the same in all columns."""
+    """The sets of two or more users, as numbers of rows, whose features are the same in all
+    columns."""
     order = np.lexsort(features.T)
     same = (features[order[1:]] == features[order[:-1]]).all(axis=1)
     sets = [np.sort(part) for part in np.split(order, np.flatnonzero(~same) + 1) if len(part) > 1]
     return sorted(sets, key=lambda rows: int(rows[0]))
 
 
-def can_shrink(sets: list[NDArray[np.int64]], n_users: int, n_dims: int, n_clusters: int | None) -> bool:
+def can_shrink(
+    sets: list[NDArray[np.int64]], n_users: int, n_dims: int, n_clusters: int | None
+) -> bool:
     """Whether users with the same features, in these sets, make the posterior improper.
 
-    In clusters of their own, beside M clusters of different users, n_k such users leave an integral over W_0 of
+    In clusters of their own, beside M clusters of different users, n_k such users leave an integral
+    over W_0 of
     |W_0|^{(Mβ − 1 − Σ(n_k − 1))/2} near its singular matrices, which is infinite when the exponent is −1 or less. With an
-    inferred number of clusters, or as many as there are different users, M can be 0 and a pair is enough. With fewer clusters
-    M is 1 at best, and β > D − 1 can be as near to D − 1 as it has to be.
-    """
+    inferred number of clusters, or as many as there are different users, M can be 0 and a pair is
+    enough. With fewer clusters M is 1 at best, and β > D − 1 can be as near to D − 1 as it has to
+    be.
+    """  # noqa: E501
     extra = sorted((len(users) - 1 for users in sets), reverse=True)
     if n_clusters is None or n_users - sum(extra) <= n_clusters:
         return len(extra) > 0
@@ -240,7 +302,9 @@ def repeats_text(sets: list[NDArray[np.int64]], users: Sequence[Any]) -> str:
     shown = []
     for rows in sets[:_SETS_SHOWN]:
         names = [str(users[row]) for row in rows[:_USERS_SHOWN]]
-        shown.append(", ".join(names) + (f", … ({len(rows)} users)" if len(rows) > _USERS_SHOWN else ""))
+        shown.append(
+            ", ".join(names) + (f", … ({len(rows)} users)" if len(rows) > _USERS_SHOWN else "")
+        )
     more = f"; … ({len(sets)} sets of users)" if len(sets) > _SETS_SHOWN else ""
     return f"Users with the same features in all columns: {'; '.join(shown)}{more}."
 
@@ -248,15 +312,17 @@ def repeats_text(sets: list[NDArray[np.int64]], users: Sequence[Any]) -> str:
 def tied_columns(features: Array) -> NDArray[np.bool_]:
     """Which columns (D,) are likely to make the posterior improper.
 
-    As W_0's variance ε in a column goes to 0, the posterior goes as ε^{(ρ − 1)/2 + Mβ/2 − Σ(n_k − 1)/2}, (B1) of the model
-    page: the sum runs over the clusters whose n_k users share one value, M clusters are not like that, and ρ ≤ D − 1 is the
-    number of directions in which users of the first kind differ inside their clusters. Where the other columns hold numbers
-    without ties ρ = min(D − 1, Σ(n_k − 1)), so that with U − (distinct values) < D it is always integrable. Users who are
-    alike in other columns too have a smaller ρ: ``can_shrink``. With more ties it is not integrable, yet rounded measurements
-    run for ever all the same, because the chain would first have to find a partition by values. What collapses within
-    thousands of iterations was found by trial with 50 to 400 users and 1 to 4 features: columns of few values, and columns
-    with one value, such as 0, for a large share of the users. Of 400 samples of 50 irises nine are beyond that share, and
-    three of the nine collapsed; of the others none that was tried.
+    As W_0's variance ε in a column goes to 0, the posterior goes as ε^{(ρ − 1)/2 + Mβ/2 − Σ(n_k −
+    1)/2}, (B1) of the model page: the sum runs over the clusters whose n_k users share one value, M
+    clusters are not like that, and ρ ≤ D − 1 is the number of directions in which users of the
+    first kind differ inside their clusters. Where the other columns hold numbers without ties ρ =
+    min(D − 1, Σ(n_k − 1)), so that with U − (distinct values) < D it is always integrable. Users
+    who are alike in other columns too have a smaller ρ: ``can_shrink``. With more ties it is not
+    integrable, yet rounded measurements run for ever all the same, because the chain would first
+    have to find a partition by values. What collapses within thousands of iterations was found by
+    trial with 50 to 400 users and 1 to 4 features: columns of few values, and columns with one
+    value, such as 0, for a large share of the users. Of 400 samples of 50 irises nine are beyond
+    that share, and three of the nine collapsed; of the others none that was tried.
     """
     n_users, n_dims = features.shape
     share = _LARGE_SHARE_ALONE if n_dims == 1 else _LARGE_SHARE

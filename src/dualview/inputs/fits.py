@@ -1,4 +1,5 @@
-"""Fits of an estimator to a model of data: by its engine, in its folder; and short ones to a view alone."""
+"""Fits of an estimator to a model of data: by its engine, in its folder; and short ones to a view
+alone."""
 
 import contextlib
 import warnings
@@ -22,10 +23,17 @@ from dualview.posterior import Posterior
 _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than half as many
 
 
-def fit_model(estimator: Any, fit: Modelled, labels: Labels | None = None) -> tuple[Posterior, Stream | None]:
-    """The posterior with its data, and what it can be continued from, where it can. labels: those of a start that is given."""
+def fit_model(
+    estimator: Any, fit: Modelled, labels: Labels | None = None
+) -> tuple[Posterior, Stream | None]:
+    """The posterior with its data, and what it can be continued from, where it can. labels: those
+    of a start that is given."""
     data = fit.data
-    start: Start = KMeansStart(fit.start_vectors(), estimator.n_clusters) if labels is None else GivenStart(labels)
+    start: Start = (
+        KMeansStart(fit.start_vectors(), estimator.n_clusters)
+        if labels is None
+        else GivenStart(labels)
+    )
     stream: Stream | None = None
     with contextlib.ExitStack() as stack:
         folder, seed = _folder(stack, estimator, data, labels)
@@ -44,42 +52,73 @@ def fit_model(estimator: Any, fit: Modelled, labels: Labels | None = None) -> tu
 def _folder(
     stack: contextlib.ExitStack, estimator: Any, data: Data, labels: Labels | None
 ) -> tuple[RunFolder | None, np.random.SeedSequence]:
-    """The locked folder of the run, where one is wanted, and the seed: in a folder, that of its first sitting."""
+    """The locked folder of the run, where one is wanted, and the seed: in a folder, that of its
+    first sitting."""
     seed = seed_sequence(estimator.random_state)
     if estimator.checkpoint is None:
         return None, seed
     folder = RunFolder(estimator.checkpoint)
     stack.enter_context(folder.lock())
-    manifest = folder.claim(made_with(estimator, data, labels), {"entropy": str(seed.entropy), "versions": versions()})
+    manifest = folder.claim(
+        made_with(estimator, data, labels), {"entropy": str(seed.entropy), "versions": versions()}
+    )
     return folder, np.random.SeedSequence(int(manifest["entropy"]))
 
 
 def fits_to_views(estimator: Any, observations: Behavior, seed: int) -> list[Posterior]:
-    """Short fits to the features alone and to the behavior alone, with the settings of an estimator that was fitted to both."""
+    """Short fits to the features alone and to the behavior alone, with the settings of an estimator
+    that was fitted to both."""
     post: Posterior = estimator.posterior_
     table = _data_of(post, None)
-    return [_short_fit(estimator, data, seed) for data in (table, Data(None, [], observations, post.user_ids))]
+    return [
+        _short_fit(estimator, data, seed)
+        for data in (table, Data(None, [], observations, post.user_ids))
+    ]
 
 
 def _data_of(post: Posterior, observations: Behavior | None) -> Data:
     """The features that a posterior was fitted to, with some observations of the same users."""
     tables = () if post.layout is None else post.layout.names
-    return Data(post.features, post.feature_names, observations, post.user_ids, post.codebook, post.cells, tables)
+    return Data(
+        post.features,
+        post.feature_names,
+        observations,
+        post.user_ids,
+        post.codebook,
+        post.cells,
+        tables,
+    )
 
 
 def fit_again(estimator: Any, observations: Behavior) -> Posterior:
-    """A fit with an estimator's settings to its users and other observations of theirs; it is neither saved nor shown."""
+    """A fit with an estimator's settings to its users and other observations of theirs; it is
+    neither saved nor shown."""
     one = clone(estimator).set_params(checkpoint=None, progress=False)
     data = _data_of(estimator.posterior_, observations)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first fit has said them
-        return fit_model(one, modelled(one, data), check_init(one.init, data.n_users, one.n_clusters))[0]
+        return fit_model(
+            one, modelled(one, data), check_init(one.init, data.n_users, one.n_clusters)
+        )[0]
 
 
 def _short_fit(estimator: Any, data: Data, seed: int) -> Posterior:
-    unused = {"behavior_prior": None, "pooling": None} if data.behavior is None else {"feature_prior": None}
-    short = {"n_warmup": 500, "n_draws": 250, "n_chains": 2, "thin": 1, "keep": "draws", "checkpoint": None}
-    one = clone(estimator).set_params(link=None, agreement=None, progress=False, random_state=seed, init="kmeans")
+    unused = (
+        {"behavior_prior": None, "pooling": None}
+        if data.behavior is None
+        else {"feature_prior": None}
+    )
+    short = {
+        "n_warmup": 500,
+        "n_draws": 250,
+        "n_chains": 2,
+        "thin": 1,
+        "keep": "draws",
+        "checkpoint": None,
+    }
+    one = clone(estimator).set_params(
+        link=None, agreement=None, progress=False, random_state=seed, init="kmeans"
+    )
     one.set_params(**short, **unused)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -96,8 +135,10 @@ def warn_of_fit(estimator: Any) -> None:
     n_users, n_clusters = len(labels), estimator.n_clusters_
     if estimator.n_clusters is None and n_users >= _FEW_USERS and 2 * n_clusters > n_users:
         warnings.warn(
-            f"The partition estimate has {n_clusters} clusters for {n_users} users: most users are alone or nearly so, as when "
-            'the data show no clusters. Compare posterior_["n_clusters"], the clusters of each draw. For fewer clusters give '
+            f"The partition estimate has {n_clusters} clusters for {n_users} users: most users "
+            "are alone or nearly so, as when "
+            'the data show no clusters. Compare posterior_["n_clusters"], the clusters of each '
+            "draw. For fewer clusters give "
             "alpha a prior of smaller values, such as dv.Gamma(1, 4), or fix n_clusters.",
             DataWarning,
             stacklevel=3,

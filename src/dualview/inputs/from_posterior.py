@@ -1,4 +1,5 @@
-"""What a posterior tells of the estimator that it came from: its parameters, and the columns that it was fitted to."""
+"""What a posterior tells of the estimator that it came from: its parameters, and the columns that
+it was fitted to."""
 
 from typing import Any
 
@@ -23,10 +24,16 @@ def parameters_of(posterior: Posterior) -> dict[str, Any]:
 def _agreement_of(posterior: Posterior) -> Any:
     """What ``agreement`` was; by table, where features came as several."""
     prior, layout = posterior.agreement_prior, posterior.layout
-    return dict(zip(layout.names, prior, strict=True)) if layout is not None and isinstance(prior, tuple) else prior
+    return (
+        dict(zip(layout.names, prior, strict=True))
+        if layout is not None and isinstance(prior, tuple)
+        else prior
+    )
 
 
 def columns_of(posterior: Posterior) -> tuple[list[str], bool]:
     """Names of the columns of X, and whether they came with X."""
-    names = posterior.feature_names if posterior.codebook is None else posterior.codebook.source_names
+    names = (
+        posterior.feature_names if posterior.codebook is None else posterior.codebook.source_names
+    )
     return names, names != [f"x{j}" for j in range(len(names))]

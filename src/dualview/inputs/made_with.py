@@ -1,4 +1,5 @@
-"""What a run is made with: everything that determines the draws, in a form that can be compared and shown."""
+"""What a run is made with: everything that determines the draws, in a form that can be compared and
+shown."""
 
 import numbers as abstract
 from typing import Any
@@ -16,14 +17,19 @@ from dualview.settings import Settings, defaults, setting_names
 from dualview.units import GaussianPrior
 
 
-def made_with(estimator: Any, data: Data, labels: NDArray[np.int64] | None = None) -> dict[str, Any]:
-    """Parameters and digests of the data, by name; labels: those that chains start from, where they are given.
+def made_with(
+    estimator: Any, data: Data, labels: NDArray[np.int64] | None = None
+) -> dict[str, Any]:
+    """Parameters and digests of the data, by name; labels: those that chains start from, where they
+    are given.
 
-    Most parameters are written only where they differ from their defaults, so that runs made before there was a parameter
-    stay valid.
+    Most parameters are written only where they differ from their defaults, so that runs made before
+    there was a parameter stay valid.
     """
     always, usual = (*setting_names(Settings, "always"), "n_auxiliary"), defaults(Settings)
-    made: dict[str, Any] = {name: None if (value := getattr(estimator, name)) is None else int(value) for name in always}
+    made: dict[str, Any] = {
+        name: None if (value := getattr(estimator, name)) is None else int(value) for name in always
+    }
     partition = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)
     if partition.alpha_prior is not None:
         made["alpha"] = partition.alpha_prior
@@ -39,7 +45,9 @@ def made_with(estimator: Any, data: Data, labels: NDArray[np.int64] | None = Non
     if estimator.keep == "summary":
         made["whole draws, every"] = max(1, estimator.n_draws // estimator.n_whole)
     made["init"] = estimator.init if isinstance(estimator.init, str) else digest(labels)
-    made |= {name: _prior_text(getattr(estimator, name)) for name in ("feature_prior", "behavior_prior")}
+    made |= {
+        name: _prior_text(getattr(estimator, name)) for name in ("feature_prior", "behavior_prior")
+    }
     if isinstance(estimator.random_state, abstract.Integral):
         made["random_state"] = int(estimator.random_state)
     made["features"] = None if data.features is None else digest(data.features)
@@ -52,4 +60,6 @@ def made_with(estimator: Any, data: Data, labels: NDArray[np.int64] | None = Non
 
 
 def _prior_text(prior: GaussianPrior | str | None) -> str | None:
-    return prior if prior is None or isinstance(prior, str) else digest(prior.mean, prior.covariance)
+    return (
+        prior if prior is None or isinstance(prior, str) else digest(prior.mean, prior.covariance)
+    )

@@ -42,18 +42,25 @@ class Modelled:
     partition: PartitionNames
 
     def start_vectors(self) -> Array:
-        """A vector per user in working units, for k-means: the features, or without them an estimate of the behavior."""
+        """A vector per user in working units, for k-means: the features, or without them an
+        estimate of the behavior."""
         if self.data.cells is not None and self.data.codebook is not None:
             levels = indicators(self.data.cells, self.data.codebook)
-            return levels if self.model.features is None else np.hstack([self.model.features, levels])
+            return (
+                levels if self.model.features is None else np.hstack([self.model.features, levels])
+            )
         if self.model.features is not None:
             return self.model.features
         assert self.data.behavior is not None
-        return self.units["behavior"].to_working(self.data.behavior.ridge_estimate().reshape(self.data.n_users, -1))
+        return self.units["behavior"].to_working(
+            self.data.behavior.ridge_estimate().reshape(self.data.n_users, -1)
+        )
 
     def posterior(self, records: list[Record], length: Length) -> Posterior:
         """The posterior of the chains' records, without the data."""
-        made = Posterior.from_records(records, self.units, self.model.likelihood, self.coords, self.partition, length)
+        made = Posterior.from_records(
+            records, self.units, self.model.likelihood, self.coords, self.partition, length
+        )
         if self.model.likelihood is not None:
             made = made.with_spread_prior(self.model.spread_prior)
         agreement = agreement_text(self.model.agreement, self.data.tables)
@@ -83,13 +90,17 @@ def modelled(estimator: Any, data: Data) -> Modelled:
     if data.behavior is not None:
         prior = _behavior_prior(estimator.behavior_prior, data, data.behavior)
         units["behavior"], likelihood = data.behavior.prepare(prior)
-        check_inherits(likelihood, Likelihood, f"What {type(data.behavior).__name__}.prepare returns")
+        check_inherits(
+            likelihood, Likelihood, f"What {type(data.behavior).__name__}.prepare returns"
+        )
     if estimator.link is not None and likelihood is not None:
         design = Model.design(working, others)
         n_levels = design.shape[1] - (0 if working is None else working.shape[1])
         own = slope_units(units.get("features"), n_levels)
         likelihood = LinkedLikelihood.of(likelihood, design, units["behavior"], own)
-    partition = partition_prior(estimator.n_clusters, concentration(estimator.alpha), estimator.partition)
+    partition = partition_prior(
+        estimator.n_clusters, concentration(estimator.alpha), estimator.partition
+    )
     pooled = estimator.pooling is not None and data.behavior is not None
     model = Model(
         partition,
@@ -126,7 +137,9 @@ def _tables_of(data: Data) -> list[Data]:
         if own.stop > own.start:
             features = None if data.features is None else data.features[:, own]
             cells = None if data.cells is None else cells_in(data.cells, own)
-            found.append(replace(data, features=features, feature_names=data.feature_names[own], cells=cells))
+            found.append(
+                replace(data, features=features, feature_names=data.feature_names[own], cells=cells)
+            )
     return found
 
 
@@ -136,7 +149,10 @@ def _layout(data: Data, units: Whitening | None) -> Layout | None:
         return None
     columns = columns_of(data.tables, data.feature_names)
     n_dims = [
-        0 if units is None else int(np.abs(units.factor[own]).max(axis=0, initial=0.0).astype(bool).sum()) for own in columns
+        0
+        if units is None
+        else int(np.abs(units.factor[own]).max(axis=0, initial=0.0).astype(bool).sum())
+        for own in columns
     ]
     return layout_of(data.tables, data.codebook, data.feature_names, n_dims)
 
@@ -158,7 +174,11 @@ def _cell_units(estimator: Any, data: Data, cells: Cells) -> Whitening:
 
 
 def _check_room(estimator: Any, n_features: int) -> None:
-    n_kept = estimator.n_draws if estimator.keep == "draws" else min(estimator.n_draws, estimator.n_whole)
+    n_kept = (
+        estimator.n_draws
+        if estimator.keep == "draws"
+        else min(estimator.n_draws, estimator.n_whole)
+    )
     check_room(n_features, estimator.n_chains * n_kept)
 
 
@@ -171,5 +191,7 @@ def _feature_units(estimator: Any, data: Data, features: Array) -> Whitening:
     return units
 
 
-def _behavior_prior(given: GaussianPrior | str | None, data: Data, behavior: Behavior) -> GaussianPrior | None:
+def _behavior_prior(
+    given: GaussianPrior | str | None, data: Data, behavior: Behavior
+) -> GaussianPrior | None:
     return behavior.likely_prior(data.features) if isinstance(given, str) else given

@@ -25,9 +25,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class NewFeatures:
-    """Cells of J new users, and what predictions see of them: vectors in working units where all cells are exact numbers.
+    """Cells of J new users, and what predictions see of them: vectors in working units where all
+    cells are exact numbers.
 
-    names: what the users are called in results. ids: those of the index of a table, where it has some.
+    names: what the users are called in results. ids: those of the index of a table, where it has
+    some.
     """
 
     cells: UserCells
@@ -39,8 +41,11 @@ class NewFeatures:
         return len(self.cells)
 
 
-def new_features(estimator: Any, post: Posterior, X: Any, unknown: Literal["error", "missing"]) -> NewFeatures:
-    """Features of new users by the columns of the fit. unknown: what a level is that the fit has not seen."""
+def new_features(
+    estimator: Any, post: Posterior, X: Any, unknown: Literal["error", "missing"]
+) -> NewFeatures:
+    """Features of new users by the columns of the fit. unknown: what a level is that the fit has
+    not seen."""
     if unknown not in ("error", "missing"):
         raise InputError(f'unknown must be "error" or "missing"; got {unknown!r}.')
     if post.layout is not None and comes_as_tables(X):
@@ -52,12 +57,22 @@ def new_features(estimator: Any, post: Posterior, X: Any, unknown: Literal["erro
         cells = _read(estimator, post.codebook, X, unknown)
     units = post.units.get("features")
     table, ids = UserCells(cells, units), row_ids(X)
-    rows_by_number: Sequence[Any] = X.index.tolist() if isinstance(X, pd.DataFrame) else range(cells.n_users)
+    rows_by_number: Sequence[Any] = (
+        X.index.tolist() if isinstance(X, pd.DataFrame) else range(cells.n_users)
+    )
     if units is not None:
-        names = feature_names(estimator) if post.codebook is None else [column.name for column in post.codebook.gaussian]
+        names = (
+            feature_names(estimator)
+            if post.codebook is None
+            else [column.name for column in post.codebook.gaussian]
+        )
         rows = ids or [f"row {j}" for j in range(cells.n_users)]
         warn_of_projection(table.filled(), names, units, rows)
-    seen = np.ascontiguousarray(units.to_working(cells.low)) if units is not None and cells.is_exact else table
+    seen = (
+        np.ascontiguousarray(units.to_working(cells.low))
+        if units is not None and cells.is_exact
+        else table
+    )
     if ids is None or isinstance(X.index, pd.RangeIndex):
         return NewFeatures(table, seen, rows_by_number, ids)
     return NewFeatures(table, seen, ids, ids)
@@ -71,7 +86,8 @@ def new_ids(post: Posterior, X: Any) -> list[str] | None:
 
 
 def among_new_users(fitted: Behavior, given: Any, ids: list[str] | None) -> Any:
-    """New observations with their users in the order of the fit's and then of the rows of X_new, which have these ids.
+    """New observations with their users in the order of the fit's and then of the rows of X_new,
+    which have these ids.
 
     Where ids do not tell, observations stay as they are.
     """
@@ -79,7 +95,9 @@ def among_new_users(fitted: Behavior, given: Any, ids: list[str] | None) -> Any:
         return given
     if isinstance(fitted, SeveralBehaviors):
         parts = fitted.parts_of(given)
-        return {name: among_new_users(fitted.parts[name], part, ids) for name, part in parts.items()}
+        return {
+            name: among_new_users(fitted.parts[name], part, ids) for name, part in parts.items()
+        }
     new = fitted.threads(given) if isinstance(fitted, SharedOutcome) else given
     own = _ids_of_new(fitted, new, ids)
     if own is None:
@@ -95,7 +113,11 @@ def among_new_users(fitted: Behavior, given: Any, ids: list[str] | None) -> Any:
 
 def _ids_of_new(fitted: Behavior, new: Any, ids: list[str]) -> set[str] | None:
     """Ids of the users of new observations; None where users are known by position."""
-    if not isinstance(new, Behavior) or new.ids is None or (isinstance(new, SharedOutcome) and not new.has_ids):
+    if (
+        not isinstance(new, Behavior)
+        or new.ids is None
+        or (isinstance(new, SharedOutcome) and not new.has_ids)
+    ):
         return None
     numbers = new._user_numbers
     if numbers is not None and not numbers.are_ids_among([*(fitted.users or ()), *ids]):
@@ -114,6 +136,8 @@ def _read(estimator: Any, codebook: Columns, X: Any, unknown: Literal["error", "
     if isinstance(X, Behavior):
         raise InputError("X takes the users' features; got a behavior.")
     refuse_repeated_columns(X, "X")
-    if all(column.kind == "continuous" for column in codebook.columns):  # scikit-learn's rules for names then hold
+    if all(
+        column.kind == "continuous" for column in codebook.columns
+    ):  # scikit-learn's rules for names then hold
         validate_data(estimator, X, reset=False, skip_check_array=True)
     return codebook.cells(X, unknown)

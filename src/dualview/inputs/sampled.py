@@ -1,4 +1,5 @@
-"""A fit by Markov chains: how many, how long, who is told of them, and a posterior of their draws."""
+"""A fit by Markov chains: how many, how long, who is told of them, and a posterior of their
+draws."""
 
 import contextlib
 from collections.abc import Sequence
@@ -21,13 +22,28 @@ from dualview.posterior.judge import Judge
 _LOOKS = 4  # at chains of fixed length, where somebody watches
 
 
-def sampled(estimator: Any, fit: Modelled, start: Start, folder: RunFolder | None, seed: np.random.SeedSequence) -> Posterior:
+def sampled(
+    estimator: Any,
+    fit: Modelled,
+    start: Start,
+    folder: RunFolder | None,
+    seed: np.random.SeedSequence,
+) -> Posterior:
     """The posterior of draws from chains, which are saved in the folder, where there is one."""
     watched = estimator.progress is True or isinstance(estimator.progress, Watcher)
     schedule = schedule_of(settings_of(estimator), fit.data.n_users, _LOOKS if watched else 0)
     engine = GibbsEngine(int(estimator.n_auxiliary))
     chains = [
-        Chain(index, child, fit.model, engine, start, schedule, folder, float(estimator.checkpoint_interval))
+        Chain(
+            index,
+            child,
+            fit.model,
+            engine,
+            start,
+            schedule,
+            folder,
+            float(estimator.checkpoint_interval),
+        )
         for index, child in enumerate(seed.spawn(estimator.n_chains))
     ]
     with contextlib.ExitStack() as stack:
@@ -44,13 +60,18 @@ def sampled(estimator: Any, fit: Modelled, start: Start, folder: RunFolder | Non
     return post.with_failures(_failures_text(drawn.failures, estimator.n_chains, fit, folder))
 
 
-def _failures_text(failures: Sequence[Failure], n_chains: int, fit: Modelled, folder: RunFolder | None) -> str:
+def _failures_text(
+    failures: Sequence[Failure], n_chains: int, fit: Modelled, folder: RunFolder | None
+) -> str:
     """Which chains failed and why, how many are left, and how far to trust them."""
     n_left = n_chains - len(failures)
     left = "The other chain was kept" if n_left == 1 else f"The other {n_left} chains were kept"
     again = "" if folder is None else f" {TRY_AGAIN}"
     return (
-        f"{failure_text(failures, n_chains)}{fit.data.same_features_text()} {left}, and the draws are theirs alone. They have "
-        "not come to the point of failure yet and can do so if they run longer. Where the posterior is improper, their draws "
-        f"describe only the part of it that they have visited. Mend the data and fit again before you rely on them.{again}"
+        f"{failure_text(failures, n_chains)}{fit.data.same_features_text()} {left}, and the "
+        "draws are theirs alone. They have "
+        "not come to the point of failure yet and can do so if they run longer. Where the "
+        "posterior is improper, their draws "
+        "describe only the part of it that they have visited. Mend the data and fit again "
+        f"before you rely on them.{again}"
     )

@@ -1,6 +1,8 @@
-"""Features that come as several tables of the same users, {"profile": X1, "activity": X2}, as one table.
+"""Features that come as several tables of the same users, {"profile": X1, "activity": X2}, as one
+table.
 
-Its columns are called profile.age, activity.posts and so on. A layout says which belong to which table.
+Its columns are called profile.age, activity.posts and so on. A layout says which belong to which
+table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,10 +29,14 @@ def comes_as_tables(X: Any) -> bool:
     return isinstance(X, Mapping)
 
 
-def joined_tables(X: Mapping[str, Any], wanted: Sequence[str] | None = None) -> tuple[pd.DataFrame, dict[str, str]]:
-    """One table of them all, and the kinds of columns that are known because they came as arrays: continuous.
+def joined_tables(
+    X: Mapping[str, Any], wanted: Sequence[str] | None = None
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """One table of them all, and the kinds of columns that are known because they came as arrays:
+    continuous.
 
-    wanted: names of the tables of the fit, for new users. Rows are matched by the users' ids where tables have some.
+    wanted: names of the tables of the fit, for new users. Rows are matched by the users' ids where
+    tables have some.
     """
     _check_names(X, wanted)
     frames: list[pd.DataFrame] = []
@@ -47,9 +53,13 @@ def joined_tables(X: Mapping[str, Any], wanted: Sequence[str] | None = None) -> 
         owners.append(own)
     names = list(X if wanted is None else wanted)
     if ids is not None:
-        owners = [own or _counted_ids(X[name], ids) for own, name in zip(owners, names, strict=True)]
+        owners = [
+            own or _counted_ids(X[name], ids) for own, name in zip(owners, names, strict=True)
+        ]
         parts = zip(frames, owners, names, strict=True)
-        frames = [frame if own is None else _in_order(frame, own, ids, name) for frame, own, name in parts]
+        frames = [
+            frame if own is None else _in_order(frame, own, ids, name) for frame, own, name in parts
+        ]
     sizes = {name: len(frame) for name, frame in zip(names, frames, strict=True)}
     if len(set(sizes.values())) > 1:
         counts = ", ".join(f"{name} has {n}" for name, n in sizes.items())
@@ -61,17 +71,25 @@ def joined_tables(X: Mapping[str, Any], wanted: Sequence[str] | None = None) -> 
 
 
 def _check_names(X: Mapping[str, Any], wanted: Sequence[str] | None) -> None:
-    odd = [name for name in X if not isinstance(name, str) or not name or "." in name or name in _RESERVED]
+    odd = [
+        name
+        for name in X
+        if not isinstance(name, str) or not name or "." in name or name in _RESERVED
+    ]
     if odd:
         raise InputError(
-            f"Tables of X are called by texts without a dot, other than {', '.join(_RESERVED)}; got {odd[0]!r}. Rename it, for "
+            f"Tables of X are called by texts without a dot, other than {', '.join(_RESERVED)}; "
+            f"got {odd[0]!r}. Rename it, for "
             'example {"profile": X1, "activity": X2}.'
         )
     if wanted is None:
         if not X:
             raise InputError("X has no tables. Pass X=None to cluster by behavior alone.")
         return
-    missing, unknown = [name for name in wanted if name not in X], [name for name in X if name not in wanted]
+    missing, unknown = (
+        [name for name in wanted if name not in X],
+        [name for name in X if name not in wanted],
+    )
     if missing or unknown:
         wrong = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown)} besides"
         raise InputError(f"X must have the tables of the fit, {', '.join(wanted)}; it {wrong}.")
@@ -80,7 +98,9 @@ def _check_names(X: Mapping[str, Any], wanted: Sequence[str] | None) -> None:
 def _frame(name: str, X: Any) -> tuple[pd.DataFrame, Table, list[str] | None]:
     """A table with its columns called by the table's name too, as it came, and its users' ids."""
     if X is None or isinstance(X, Behavior | Mapping):
-        raise InputError(f"Table {name!r} of X must be a table or an array of features; got {type(X).__name__}.")
+        raise InputError(
+            f"Table {name!r} of X must be a table or an array of features; got {type(X).__name__}."
+        )
     try:
         table, ids = Table.of(X), row_ids(X)
     except InputError as error:
@@ -91,32 +111,43 @@ def _frame(name: str, X: Any) -> tuple[pd.DataFrame, Table, list[str] | None]:
 
 
 def _counted_ids(X: Any, ids: list[str]) -> list[str] | None:
-    """Numbers by which pandas counts rows, where they are the ids of the other tables too; None otherwise."""
+    """Numbers by which pandas counts rows, where they are the ids of the other tables too; None
+    otherwise."""
     numbers = counted(len(X))
     return numbers if isinstance(X, pd.DataFrame) and set(numbers) == set(ids) else None
 
 
 def _in_order(frame: pd.DataFrame, own: list[str], ids: list[str], name: str) -> pd.DataFrame:
     """The rows in the order of the first table's users."""
-    missing, unknown = [user for user in ids if user not in set(own)], [user for user in own if user not in set(ids)]
+    missing, unknown = (
+        [user for user in ids if user not in set(own)],
+        [user for user in own if user not in set(ids)],
+    )
     if missing or unknown:
         text = ", ".join((missing or unknown)[:_SHOWN])
         raise InputError(
-            f"All tables of X must be of the same users; {name} {'lacks' if missing else 'has besides'} {text}. Give a user "
+            f"All tables of X must be of the same users; {name} "
+            f"{'lacks' if missing else 'has besides'} {text}. Give a user "
             "whose row is not known a row of missing cells."
         )
     places = {user: row for row, user in enumerate(own)}
     return frame.iloc[[places[user] for user in ids]].reset_index(drop=True)
 
 
-def layout_of(tables: Sequence[str], codebook: Columns | None, names: Sequence[str], n_dims: Sequence[int]) -> Layout:
-    """Which table every column belongs to, by its name. n_dims: of the tables' numbers in working units."""
+def layout_of(
+    tables: Sequence[str], codebook: Columns | None, names: Sequence[str], n_dims: Sequence[int]
+) -> Layout:
+    """Which table every column belongs to, by its name. n_dims: of the tables' numbers in working
+    units."""
     nominal = () if codebook is None else [column.name for column in codebook.nominal]
     counts = [sum(table_of(column) == name for column in nominal) for name in tables]
     empty = [name for name, *own in zip(tables, n_dims, counts, strict=True) if not any(own)]
     if empty:
         used = sorted({table_of(column) for column in [*names, *nominal]})
-        raise InputError(f"Table {empty[0]!r} of X has no column left that varies; {', '.join(used)} has. Leave it out.")
+        raise InputError(
+            f"Table {empty[0]!r} of X has no column left that varies; {', '.join(used)} has. "
+            "Leave it out."
+        )
     n_columns = [sum(table_of(column) == name for column in names) for name in tables]
     return Layout(tuple(tables), tuple(n_columns), tuple(int(n) for n in n_dims), tuple(counts))
 

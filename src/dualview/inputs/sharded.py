@@ -1,4 +1,5 @@
-"""A fit to data in shards: their units, their model, and a posterior of draws from the variational approximation."""
+"""A fit to data in shards: their units, their model, and a posterior of draws from the variational
+approximation."""
 
 import json
 import warnings
@@ -41,7 +42,9 @@ Array = NDArray[np.float64]
 
 _RIDGE = 0.01  # as in SharedOutcome
 _RIDGE_TOLERANCE = 1e-6
-_LEAST_LEFT = 1e-12  # of the sum of squares of outcomes, once their mean is taken out; less is rounding
+_LEAST_LEFT = (
+    1e-12  # of the sum of squares of outcomes, once their mean is taken out; less is rounding
+)
 _BYTES = 12  # of a user in a draw that is kept whole: cluster and coefficient
 
 
@@ -54,9 +57,18 @@ def fit_shards(estimator: Any, shards: Shards) -> Posterior:
     if names != [f"x{j}" for j in range(len(names))]:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     *seeds, _ = generators(estimator, seed_sequence(estimator.random_state))
-    with crew_of(estimator.n_jobs) as crew, threadpool_limits(1), progress_line(estimator.progress) as progress:
-        fit = modelled_shards(estimator, ShardedData(shards, crew, Source(uuid4().hex, str(shards.folder), shards.cache)))
-        fitted = VariationalEngine().ascents(_starts(estimator, fit.model, seeds), progress, estimator.max_time)
+    with (
+        crew_of(estimator.n_jobs) as crew,
+        threadpool_limits(1),
+        progress_line(estimator.progress) as progress,
+    ):
+        fit = modelled_shards(
+            estimator,
+            ShardedData(shards, crew, Source(uuid4().hex, str(shards.folder), shards.cache)),
+        )
+        fitted = VariationalEngine().ascents(
+            _starts(estimator, fit.model, seeds), progress, estimator.max_time
+        )
         post = posterior_of(estimator, fit, fitted, seeds, facts_of(fitted, None))
     if not shards.n_threads:
         return post
@@ -64,7 +76,8 @@ def fit_shards(estimator: Any, shards: Shards) -> Posterior:
 
 
 def crew_of(n_jobs: int | None) -> Crew:
-    """Who works: as joblib's context says, where there is one; else as many processes as n_jobs, or this one."""
+    """Who works: as joblib's context says, where there is one; else as many processes as n_jobs, or
+    this one."""
     backend, default = get_active_backend()
     if type(backend).__name__ == "DaskDistributedBackend":
         return DaskCrew(backend.client)
@@ -77,25 +90,36 @@ def crew_of(n_jobs: int | None) -> Crew:
 def _check(estimator: Any, shards: Shards) -> None:
     """Raise where something is asked for that fits to shards do not have."""
     if estimator.engine != "variational":
-        raise InputError(f'Shards are for engine="variational"; this estimator has engine="{estimator.engine}".')
+        raise InputError(
+            f'Shards are for engine="variational"; this estimator has engine="{estimator.engine}".'
+        )
     for name in ("link", "pooling", "agreement", "columns", "checkpoint"):
         if getattr(estimator, name) is not None:
-            raise InputError(f"Fits to shards do not have {name} yet: leave it out, or fit in memory.")
+            raise InputError(
+                f"Fits to shards do not have {name} yet: leave it out, or fit in memory."
+            )
     for name in ("feature_prior", "behavior_prior"):
         given = getattr(estimator, name)
         if isinstance(given, str) and given != "diagonal":
             raise InputError(f'{name}="{given}" is not for shards: give a GaussianPrior, or None.')
     if estimator.n_clusters is not None and estimator.n_clusters > shards.n_users:
-        raise InputError(f"n_clusters must be at most the number of users, {shards.n_users}; got {estimator.n_clusters}.")
+        raise InputError(
+            f"n_clusters must be at most the number of users, {shards.n_users}; got "
+            f"{estimator.n_clusters}."
+        )
     n_kept = estimator.n_chains * (
-        estimator.n_draws if estimator.keep == "draws" else min(estimator.n_draws, estimator.n_whole)
+        estimator.n_draws
+        if estimator.keep == "draws"
+        else min(estimator.n_draws, estimator.n_whole)
     )
     check_room(len(shards.feature_names), n_kept)
     needed = float(_BYTES) * n_kept * shards.n_users
     if needed > memory():
         raise InputError(
-            f"{n_kept:,} draws of {shards.n_users:,} users take {needed / 1e9:,.0f} GB, and this machine has "
-            f'{memory() / 1e9:,.0f} GB. Keep fewer: n_draws and n_chains, or keep="summary" with a small n_whole.'
+            f"{n_kept:,} draws of {shards.n_users:,} users take {needed / 1e9:,.0f} GB, and this "
+            "machine has "
+            f'{memory() / 1e9:,.0f} GB. Keep fewer: n_draws and n_chains, or keep="summary" with '
+            "a small n_whole."
         )
 
 
@@ -112,9 +136,13 @@ def modelled_shards(estimator: Any, raw: ShardedData) -> Modelled:
         units["behavior"] = Whitening.of(prior)
         sd = float(np.sqrt(noise_variance))
         threads = ThreadUnits(float(units["behavior"].factor[0, 0]) / sd, float(prior.mean[0]), sd)
-    partition = partition_prior(estimator.n_clusters, concentration(estimator.alpha), estimator.partition)
+    partition = partition_prior(
+        estimator.n_clusters, concentration(estimator.alpha), estimator.partition
+    )
     data = raw.in_units(units["features"], threads)
-    model = ShardedModel.of(data, units["features"].n_dims, partition, noise_variance, estimator.spread_prior)
+    model = ShardedModel.of(
+        data, units["features"].n_dims, partition, noise_variance, estimator.spread_prior
+    )
     ids = shards.ids()
     known = Data(None, shards.feature_names, None, range(shards.n_users) if ids is None else ids)
     coords = known.coords() | {"coefficient": []}
@@ -136,7 +164,8 @@ def _feature_units(estimator: Any, raw: ShardedData) -> Whitening:
         constant = np.sqrt((units.factor**2).sum(axis=1)) == 0
         which = f" (constant: {names_text(names, constant)})" if constant.any() else ""
         warnings.warn(
-            f"The features span {units.n_dims} of {len(names)} dimensions{which}. The model works in those they span.",
+            f"The features span {units.n_dims} of {len(names)} dimensions{which}. The model "
+            "works in those they span.",
             DataWarning,
             stacklevel=5,
         )
@@ -146,15 +175,21 @@ def _feature_units(estimator: Any, raw: ShardedData) -> Whitening:
 def _outcome_variance(totals: Totals) -> float:
     n, variance = totals.outcome.n, float(totals.outcome.scatter[0, 0]) / (totals.outcome.n - 1)
     if not np.sqrt(variance) > 1e-14 * float(totals.outcome.largest[0]):
-        raise InputError(f"The outcome is constant in all {n:,} threads of the shards: there is nothing to explain.")
+        raise InputError(
+            f"The outcome is constant in all {n:,} threads of the shards: there is nothing to "
+            "explain."
+        )
     return variance
 
 
 def _noise_constant(raw: ShardedData, totals: Totals) -> float:
-    """σ_0² of (M9): the noise that the restricted likelihood of one cluster estimates, as in memory."""
+    """σ_0² of (M9): the noise that the restricted likelihood of one cluster estimates, as in
+    memory."""
     variance, outcome = _outcome_variance(totals), totals.outcome
     equations = ShardedEquations(raw, totals.weighted, totals.squares)
-    of_all = equations.gram_times(np.ones((raw.n_users, 1)))[:, 0]  # Pᵀ P 1: the totals of threads are P 1
+    of_all = equations.gram_times(np.ones((raw.n_users, 1)))[
+        :, 0
+    ]  # Pᵀ P 1: the totals of threads are P 1
     square, product = float(of_all.sum()), float(totals.weighted.sum())
     sum_of_squares = float(outcome.scatter[0, 0]) + outcome.n * float(outcome.mean[0]) ** 2
     left = sum_of_squares - product**2 / square
@@ -165,7 +200,9 @@ def _noise_constant(raw: ShardedData, totals: Totals) -> float:
         return equations.gram_times(vectors) - np.outer(of_all, of_all @ vectors) / square
 
     cross = totals.weighted - of_all * (product / square)
-    return median_noise(spectrum_of(gram_times, cross, Left(outcome.n - 1, left, float(totals.squares.sum()))))
+    return median_noise(
+        spectrum_of(gram_times, cross, Left(outcome.n - 1, left, float(totals.squares.sum())))
+    )
 
 
 def _latent_prior(raw: ShardedData, totals: Totals) -> GaussianPrior:
@@ -174,18 +211,27 @@ def _latent_prior(raw: ShardedData, totals: Totals) -> GaussianPrior:
     penalty = _RIDGE * unit**2
     equations = ShardedEquations(raw, totals.weighted, totals.squares)
     right, start = totals.weighted, np.zeros(raw.n_users)
-    estimate = solve(lambda f: equations.gram_times(f) + penalty * f, right, start, totals.squares + penalty, _RIDGE_TOLERANCE)
+    estimate = solve(
+        lambda f: equations.gram_times(f) + penalty * f,
+        right,
+        start,
+        totals.squares + penalty,
+        _RIDGE_TOLERANCE,
+    )
     variance = float(np.var(estimate, ddof=1))
     if not np.sqrt(variance) > _RIDGE_TOLERANCE * float(np.abs(estimate).max()):
         raise InputError(
-            "The ridge estimates of the latent coefficients are all equal, so the behavior view has no scale: does "
-            "participation differ between users? To fit anyway, give behavior_prior=GaussianPrior(m, variance)."
+            "The ridge estimates of the latent coefficients are all equal, so the behavior view "
+            "has no scale: does "
+            "participation differ between users? To fit anyway, give "
+            "behavior_prior=GaussianPrior(m, variance)."
         )
     return GaussianPrior(float(estimate.mean()), variance)
 
 
 def _starts(estimator: Any, model: Any, seeds: list[np.random.Generator]) -> list[Maker]:
-    """What makes q to start from: k-means of the users who are looked at, others where they are nearest, or labels."""
+    """What makes q to start from: k-means of the users who are looked at, others where they are
+    nearest, or labels."""
     labels = check_init(estimator.init, model.n_users, estimator.n_clusters)
     bases: list[Nearest | Given] = []
     if labels is not None:
@@ -193,7 +239,10 @@ def _starts(estimator: Any, model: Any, seeds: list[np.random.Generator]) -> lis
     else:
         x = model.data.features
         starts = distinct([KMeansStart(x, estimator.n_clusters)(rng) for rng in seeds])
-        bases += [Nearest(np.stack([x[z == k].mean(axis=0) for k in range(int(z.max()) + 1)])) for z in starts]
+        bases += [
+            Nearest(np.stack([x[z == k].mean(axis=0) for k in range(int(z.max()) + 1)]))
+            for z in starts
+        ]
     return [lambda latent, base=base: ShardedMeanField.begun(model, base, latent) for base in bases]  # type: ignore[misc]
 
 

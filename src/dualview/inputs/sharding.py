@@ -1,7 +1,7 @@
 """Tables of users and threads written as shards, in one pass and with bounded memory.
 
-Besides one piece of a table and one shard, memory holds 24 bytes for each user, by which rows of threads find their users, and
-8 bytes for each thread, by which one that comes twice is noticed.
+Besides one piece of a table and one shard, memory holds 24 bytes for each user, by which rows of
+threads find their users, and 8 bytes for each thread, by which one that comes twice is noticed.
 """
 
 import os
@@ -52,12 +52,13 @@ def write_shards(
     folder : path
         Folder to write. It must not exist, or be empty.
     users : array (U, D), DataFrame, path, or a series of these
-        Features of the users, all of them numbers and none missing. Ids are in the column ``user``, or in the index of a
-        DataFrame. A path is a CSV, TSV or Parquet file. A series (a list, a generator) has one piece of the table after the
-        other.
+        Features of the users, all of them numbers and none missing. Ids are in the column ``user``,
+        or in the index of a DataFrame. A path is a CSV, TSV or Parquet file. A series (a list, a
+        generator) has one piece of the table after the other.
     threads : SharedOutcome, DataFrame, path, or a series of these, optional
-        Who took part in which thread. Tables have a row for each thread and participant: thread, user, outcome, and if there
-        is one, weight. The rows of a thread follow each other. A ``SharedOutcome`` may have neither covariates nor groups.
+        Who took part in which thread. Tables have a row for each thread and participant: thread,
+        user, outcome, and if there is one, weight. The rows of a thread follow each other. A
+        ``SharedOutcome`` may have neither covariates nor groups.
     names : Columns
         What the columns of the tables are called.
     users_per_shard, threads_per_shard : int
@@ -79,15 +80,25 @@ def write_shards(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     dv.write_shards(f"{folder}/small", users, threads)
     Shards(3 users in 1 shard, 2 threads in 1 shard, 1 feature)
-    """
-    return sharded(Path(folder), users, threads, names, (users_per_shard, threads_per_shard), drop_unknown)[0]
+    """  # noqa: E501
+    return sharded(
+        Path(folder), users, threads, names, (users_per_shard, threads_per_shard), drop_unknown
+    )[0]
 
 
 def sharded(
-    folder: Path, users: Any, threads: Any, names: Columns, sizes: tuple[int, int], drop_unknown: bool
+    folder: Path,
+    users: Any,
+    threads: Any,
+    names: Columns,
+    sizes: tuple[int, int],
+    drop_unknown: bool,
 ) -> tuple[Shards, list[str]]:
     """The shards, and notes on what was left out."""
-    each = whole_number(sizes[0], "users_per_shard", 1), whole_number(sizes[1], "threads_per_shard", 1)
+    each = (
+        whole_number(sizes[0], "users_per_shard", 1),
+        whole_number(sizes[1], "threads_per_shard", 1),
+    )
     parts = _pieces_of_users(users, names)
     first = next(parts, None)
     if first is None:
@@ -98,7 +109,9 @@ def sharded(
         for part in parts:
             first.check_alike(part)
             places.add(part, writer)
-        notes = [] if threads is None else _Threads(writer, places, names, drop_unknown).write(threads)
+        notes = (
+            [] if threads is None else _Threads(writer, places, names, drop_unknown).write(threads)
+        )
     return Shards(folder), notes
 
 
@@ -113,11 +126,14 @@ class _Users:
     def check_alike(self, other: "_Users") -> None:
         if other.feature_names != self.feature_names:
             raise InputError(
-                f"All pieces of users must have the columns of the first, {', '.join(self.feature_names)}; one has "
+                "All pieces of users must have the columns of the first, "
+                f"{', '.join(self.feature_names)}; one has "
                 f"{', '.join(other.feature_names)}."
             )
         if (other.ids is None) != (self.ids is None):
-            raise InputError("Either all pieces of users have ids or none has: some do, and some do not.")
+            raise InputError(
+                "Either all pieces of users have ids or none has: some do, and some do not."
+            )
 
 
 def _pieces_of_users(users: Any, names: Columns) -> Iterator[_Users]:
@@ -135,7 +151,9 @@ def _users_of(piece: Any, names: Columns, n_before: int) -> _Users:
             given = piece[names.user]
             missing = given.isna() | (given == "")
             if missing.any():
-                raise InputError(f"users: column {names.user!r} is empty in {int(missing.sum())} row(s).")
+                raise InputError(
+                    f"users: column {names.user!r} is empty in {int(missing.sum())} row(s)."
+                )
             ids = [str(value) for value in given]
             piece = piece.drop(columns=names.user)
         else:
@@ -175,7 +193,8 @@ class _Places:
             if len(same):
                 rows = sorted(int(row) for row in order[[same[0], same[0] + 1]])
                 raise InputError(
-                    f"users must be listed once; {len(same)} id(s) come again, the first in rows {rows[0]} and {rows[1]} "
+                    f"users must be listed once; {len(same)} id(s) come again, the first in rows "
+                    f"{rows[0]} and {rows[1]} "
                     "(counting from 0)."
                 )
             self._sorted = one, other, order.astype(np.int64)
@@ -192,7 +211,10 @@ class _Places:
         wanted = _hashed(np.asarray(ids))
         first = np.searchsorted(one, wanted[0])
         places = np.full(len(first), -1)
-        for place in (np.minimum(first, len(one) - 1), np.minimum(first + 1, len(one) - 1)):  # two may share 64 bits
+        for place in (
+            np.minimum(first, len(one) - 1),
+            np.minimum(first + 1, len(one) - 1),
+        ):  # two may share 64 bits
             found = (one[place] == wanted[0]) & (other[place] == wanted[1])
             places[found] = order[place[found]]
         return places
@@ -228,16 +250,21 @@ class _Threads:
             self._long(rest)
         self._check_repeats()
         if not self.writer.n_threads:
-            raise InputError("threads has no thread with a known user. Give it a row per thread and participant.")
+            raise InputError(
+                "threads has no thread with a known user. Give it a row per thread and participant."
+            )
         if self.writer.n_threads < 2:
             raise InputError(f"A fit needs at least two threads; got {self.writer.n_threads}.")
         notes = [f"{self._n_unknown:,} rows of unknown users left out"] if self._n_unknown else []
-        return notes + ([f"{self._n_empty:,} threads without a known user left out"] if self._n_empty else [])
+        return notes + (
+            [f"{self._n_empty:,} threads without a known user left out"] if self._n_empty else []
+        )
 
     def _behavior(self, behavior: SharedOutcome) -> None:
         if behavior.coefficient_names or not behavior.effects.none:
             raise InputError(
-                "Shards hold participation and outcomes; this SharedOutcome has an intercept, covariates or groups as well. "
+                "Shards hold participation and outcomes; this SharedOutcome has an intercept, "
+                "covariates or groups as well. "
                 "Leave them out, or fit in memory."
             )
         ids = behavior.ids if behavior.has_ids and self.places.has_ids else None
@@ -254,7 +281,8 @@ class _Threads:
             matrix = sparse.csr_array(placed, shape=shape)
         elif matrix.shape[1] != self.writer.n_users:
             raise InputError(
-                f"participation must have a column for each of the {self.writer.n_users} users; it has {matrix.shape[1]}."
+                f"participation must have a column for each of the {self.writer.n_users} users; "
+                f"it has {matrix.shape[1]}."
             )
         self._add(matrix, behavior.observed)
 
@@ -262,28 +290,42 @@ class _Threads:
         names = self.names
         if not isinstance(piece, pd.DataFrame):
             raise InputError(
-                f"threads must be a SharedOutcome, a DataFrame, a path or a series of these; got {type(piece).__name__}."
+                "threads must be a SharedOutcome, a DataFrame, a path or a series of these; got "
+                f"{type(piece).__name__}."
             )
-        missing = [name for name in (names.thread, names.user, names.outcome) if name not in piece.columns]
+        missing = [
+            name for name in (names.thread, names.user, names.outcome) if name not in piece.columns
+        ]
         if missing:
             found = ", ".join(map(str, piece.columns))
-            raise InputError(f"threads must have the columns {', '.join(missing)}; it has {found}. Say what they are called.")
+            raise InputError(
+                f"threads must have the columns {', '.join(missing)}; it has {found}. Say what "
+                "they are called."
+            )
         if not self.places.has_ids:
-            raise InputError(f"threads names users by ids, and users have none: give users a column {names.user!r}.")
+            raise InputError(
+                "threads names users by ids, and users have none: give users a column "
+                f"{names.user!r}."
+            )
         table = pd.DataFrame({"outcome": numeric(piece[names.outcome])})
         for name in (names.thread, names.user):
             empty = piece[name].isna() | (piece[name] == "")
             if empty.any():
                 raise InputError(f"threads: column {name!r} is empty in {int(empty.sum())} row(s).")
         table["thread"] = [str(value) for value in piece[names.thread]]
-        table["user"] = self.places.find(np.array([str(value) for value in piece[names.user]], dtype=np.str_))
+        table["user"] = self.places.find(
+            np.array([str(value) for value in piece[names.user]], dtype=np.str_)
+        )
         self._check_known(table["user"].to_numpy(), piece[names.user].tolist())
         table["weight"] = numeric(piece[names.weight]) if names.weight in piece.columns else 1.0
         for name in ("outcome", "weight"):
             bad = ~np.isfinite(table[name].to_numpy())
             if bad.any():
                 threads = named(list(dict.fromkeys(table["thread"][bad])))
-                raise InputError(f"threads: {getattr(names, name)!r} must be a number; it is not in thread(s) {threads}.")
+                raise InputError(
+                    f"threads: {getattr(names, name)!r} must be a number; it is not in thread(s) "
+                    f"{threads}."
+                )
         return table
 
     def _check_known(self, places: NDArray[np.int64], ids: list[Any]) -> None:
@@ -291,7 +333,8 @@ class _Threads:
             return
         unknown = named(list(dict.fromkeys(str(ids[i]) for i in np.flatnonzero(places < 0))))
         raise InputError(
-            f"threads has users who are not in the table of users: {unknown}. Add them there, or leave their rows out with "
+            f"threads has users who are not in the table of users: {unknown}. Add them there, or "
+            "leave their rows out with "
             "drop_unknown."
         )
 
@@ -315,13 +358,19 @@ class _Threads:
         differs = outcome != outcome[first][rows]
         if differs.any():
             where = named(list(dict.fromkeys(ids[differs])))
-            raise InputError(f"threads: {self.names.outcome!r} must be the same in all rows of a thread; not so in {where}.")
+            raise InputError(
+                f"threads: {self.names.outcome!r} must be the same in all rows of a thread; not "
+                f"so in {where}."
+            )
         self._seen.append(pd.util.hash_array(ids[first].astype(object), hash_key=_KEYS[0]))
         users, weights = table["user"].to_numpy(), table["weight"].to_numpy()
         known = users >= 0
         self._n_unknown += int((~known).sum())
         shape = (len(first), self.writer.n_users)
-        self._add(sparse.csr_array((weights[known], (rows[known], users[known])), shape=shape), outcome[first])
+        self._add(
+            sparse.csr_array((weights[known], (rows[known], users[known])), shape=shape),
+            outcome[first],
+        )
 
     def _add(self, matrix: Any, outcome: Array) -> None:
         matrix.sum_duplicates()
@@ -330,13 +379,19 @@ class _Threads:
         self._n_empty += int((~kept).sum())
         check_range(float(np.abs(outcome).max(initial=0.0)), "outcome")
         check_range(float(np.abs(matrix.data).max(initial=0.0)), "weight")
-        self.writer.add_threads(counts[kept], matrix.indices.astype(np.int64), np.asarray(matrix.data, float), outcome[kept])
+        self.writer.add_threads(
+            counts[kept],
+            matrix.indices.astype(np.int64),
+            np.asarray(matrix.data, float),
+            outcome[kept],
+        )
 
     def _check_repeats(self) -> None:
         hashes = np.concatenate(self._seen) if self._seen else np.empty(0, dtype=np.uint64)
         n_again = len(hashes) - len(np.unique(hashes))
         if n_again:
             raise InputError(
-                f"The rows of a thread must follow each other; {n_again} thread(s) come again after others. Sort the table by "
+                f"The rows of a thread must follow each other; {n_again} thread(s) come again "
+                "after others. Sort the table by "
                 f"its column {self.names.thread!r}."
             )

@@ -14,7 +14,8 @@ ROWS = 200_000  # of a piece
 
 
 def pieces_of(table: Any, ids: Sequence[str], n_rows: int = ROWS) -> Iterator[Any]:
-    """The pieces of a table in order: of a CSV, TSV or Parquet file, of a list or another series of tables, or the one.
+    """The pieces of a table in order: of a CSV, TSV or Parquet file, of a list or another series of
+    tables, or the one.
 
     Columns of ids stay as they are written.
     """
@@ -36,7 +37,11 @@ def _of_file(path: Path, ids: Sequence[str], n_rows: int) -> Iterator[pd.DataFra
 
 def _rows_of(file: Path, ids: Sequence[str], n_rows: int) -> Iterator[pd.DataFrame]:
     kinds = [suffix.lower() for suffix in file.suffixes]
-    return _parquet(file, n_rows) if ".parquet" in kinds else _csv(file, "\t" if ".tsv" in kinds else ",", ids, n_rows)
+    return (
+        _parquet(file, n_rows)
+        if ".parquet" in kinds
+        else _csv(file, "\t" if ".tsv" in kinds else ",", ids, n_rows)
+    )
 
 
 def _named(path: Path, reader: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -46,9 +51,10 @@ def _named(path: Path, reader: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]
             piece = next(reader, None)
         except ImportError as error:
             raise MissingExtraError(
-                f"{path}: reading it needs another package ({error}): pip install 'dualview[tables]'."
+                f"{path}: reading it needs another package ({error}): pip install "
+                "'dualview[tables]'."
             ) from error
-        except Exception as error:  # a damaged file makes the decompressors and parsers below raise anything at all
+        except Exception as error:  # a damaged file makes the decompressors and parsers below raise anything at all  # noqa: E501
             reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
             raise FileError(f"{path} cannot be read as a table: {reason[:300]}.") from error
         if piece is None:
@@ -58,8 +64,15 @@ def _named(path: Path, reader: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]
 
 def _csv(path: Path, separator: str, ids: Sequence[str], n_rows: int) -> Iterator[pd.DataFrame]:
     absent = absent_cells(header_of(path, separator), ids)
-    options: dict[str, Any] = {"dtype": dict.fromkeys(ids, str), "keep_default_na": False, "na_values": absent}
-    with unpacked(path) as file, pd.read_csv(file, sep=separator, chunksize=n_rows, **options) as reader:
+    options: dict[str, Any] = {
+        "dtype": dict.fromkeys(ids, str),
+        "keep_default_na": False,
+        "na_values": absent,
+    }
+    with (
+        unpacked(path) as file,
+        pd.read_csv(file, sep=separator, chunksize=n_rows, **options) as reader,
+    ):
         yield from reader
 
 

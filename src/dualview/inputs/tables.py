@@ -1,7 +1,8 @@
 """Tables of users and threads from files, with their ids.
 
-users: a row per user, an id column and features. threads: a long table with a row per thread and participant, or a Matrix
-Market file of participation; outcomes in the same table or in one of their own, with a row per thread.
+users: a row per user, an id column and features. threads: a long table with a row per thread and
+participant, or a Matrix Market file of participation; outcomes in the same table or in one of their
+own, with a row per thread.
 """
 
 import io
@@ -49,17 +50,23 @@ class Threads:
     notes: list[str] = field(default_factory=list)
 
     def behavior(
-        self, intercept: bool, users: Sequence[str] | None = None, noise_variance: float | str | None = None
+        self,
+        intercept: bool,
+        users: Sequence[str] | None = None,
+        noise_variance: float | str | None = None,
     ) -> SharedOutcome:
         """The threads as a behavior of users with these ids."""
         options: dict[str, Any] = {"users": users, "noise_variance": noise_variance}
-        behavior = SharedOutcome(self.participation, self.outcome, self.covariates, intercept, **options)
+        behavior = SharedOutcome(
+            self.participation, self.outcome, self.covariates, intercept, **options
+        )
         behavior.observation_ids = list(self.ids)
         return behavior
 
 
 def read_table(path: Path, ids: Sequence[str] = (), name: Path | None = None) -> pd.DataFrame:
-    """A CSV, TSV or Parquet file, compressed or not; columns of ids stay as they are written, such as 007 and NA.
+    """A CSV, TSV or Parquet file, compressed or not; columns of ids stay as they are written, such
+    as 007 and NA.
 
     name: what messages call it, where it is a copy of something else.
     """
@@ -67,7 +74,11 @@ def read_table(path: Path, ids: Sequence[str] = (), name: Path | None = None) ->
     try:
         with input_file(path) as file:
             kinds = [suffix.lower() for suffix in file.suffixes]
-            table = _parquet(file) if ".parquet" in kinds else _csv(file, "\t" if ".tsv" in kinds else ",", ids)
+            table = (
+                _parquet(file)
+                if ".parquet" in kinds
+                else _csv(file, "\t" if ".tsv" in kinds else ",", ids)
+            )
     except FileError:
         raise
     except ImportError as error:
@@ -76,7 +87,9 @@ def read_table(path: Path, ids: Sequence[str] = (), name: Path | None = None) ->
         ) from error
     except MemoryError as error:
         raise FileError(f"{name} does not fit into memory.") from error
-    except Exception as error:  # a damaged file makes the decompressors and parsers below raise anything at all
+    except (
+        Exception
+    ) as error:  # a damaged file makes the decompressors and parsers below raise anything at all
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise FileError(f"{name} cannot be read as a table: {reason[:300]}.") from error
     return table
@@ -91,7 +104,8 @@ def _check_names(names: Sequence[str]) -> None:
         raise ValueError("a NUL character is in the name of a column; rename it")
     if len(names) > _MOST_COLUMNS:
         raise ValueError(
-            f"it has {len(names):,} columns, where at most {_MOST_COLUMNS:,} can be used. Give it a row per user or "
+            f"it has {len(names):,} columns, where at most {_MOST_COLUMNS:,} can be used. Give "
+            "it a row per user or "
             "participant, if it is transposed; else leave columns out"
         )
 
@@ -103,21 +117,33 @@ def _is_nested(value: Any) -> bool:
 def _parquet(path: Path) -> pd.DataFrame:
     table = pd.read_parquet(path)
     _check_names([str(name) for name in table.columns])
-    nested = [name for name, column in table.items() if column.dtype.kind == "O" and column.map(_is_nested).any()]
+    nested = [
+        name
+        for name, column in table.items()
+        if column.dtype.kind == "O" and column.map(_is_nested).any()
+    ]
     if nested:
         raise ValueError(
-            f"it must hold one value in each cell, and column(s) {named(nested)} have lists or records. Spread them "
+            f"it must hold one value in each cell, and column(s) {named(nested)} have lists or "
+            "records. Spread them "
             "over columns, or drop them"
         )
     return table
 
 
 def header_of(path: Path, separator: str) -> list[str]:
-    """The names of the columns of a CSV file, checked; those without a name as pandas calls them."""
+    """The names of the columns of a CSV file, checked; those without a name as pandas calls
+    them."""
     probe(path)
     begin = io.BytesIO(first_lines(path))
-    head = pd.read_csv(begin, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0].tolist()
-    _check_names([name for name in head if name])  # before pandas gives others to those that are there twice
+    head = (
+        pd.read_csv(begin, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False)
+        .iloc[0]
+        .tolist()
+    )
+    _check_names(
+        [name for name in head if name]
+    )  # before pandas gives others to those that are there twice
     return [name or f"Unnamed: {place}" for place, name in enumerate(head)]
 
 
@@ -130,29 +156,45 @@ def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
     names = header_of(path, separator)
     absent = absent_cells(names, ids)
     with unpacked(path) as file:
-        table = pd.read_csv(file, sep=separator, dtype=dict.fromkeys(ids, str), keep_default_na=False, na_values=absent)
+        table = pd.read_csv(
+            file,
+            sep=separator,
+            dtype=dict.fromkeys(ids, str),
+            keep_default_na=False,
+            na_values=absent,
+        )
     if not isinstance(table.index, pd.RangeIndex):
-        raise ValueError(f"its rows have more fields than its header, which names {len(names)} columns")
+        raise ValueError(
+            f"its rows have more fields than its header, which names {len(names)} columns"
+        )
     return table
 
 
 def ids_of(values: pd.Series, path: Path) -> list[str]:
-    """Ids of a column as text. A file of results cannot hold NUL characters, so they are refused before the work."""
+    """Ids of a column as text. A file of results cannot hold NUL characters, so they are refused
+    before the work."""
     ids = [str(value) for value in values]
     bad = [str(row + 2) for row, name in enumerate(ids) if "\0" in name]
     if bad:
-        raise InputError(f"{path}: column {values.name!r} has a NUL character in line(s) {named(bad)}. Write other ids.")
+        raise InputError(
+            f"{path}: column {values.name!r} has a NUL character in line(s) {named(bad)}. Write "
+            "other ids."
+        )
     return ids
 
 
 def match_users(ids: pd.Series, known: Collection[str], notes: list[str]) -> pd.Series:
-    """Ids of known users, where a table or the other has them from a file of ours that escapes them for spreadsheets."""
+    """Ids of known users, where a table or the other has them from a file of ours that escapes them
+    for spreadsheets."""
     if ids.isin(known).all():
         return ids
     matched = pd.Series(match_names(ids, known), index=ids.index)
     changed = ids[matched != ids].unique().tolist()
     if changed:
-        notes.append(f"{len(changed)} user(s) were found without or with the apostrophe of CSV files ({named(changed)})")
+        notes.append(
+            f"{len(changed)} user(s) were found without or with the apostrophe of CSV files "
+            f"({named(changed)})"
+        )
     return matched
 
 
@@ -169,11 +211,16 @@ def named(ids: Sequence[str]) -> str:
     return shown + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")
 
 
-def require_column(table: pd.DataFrame, column: str, path: Path, option: str, filled: bool = True) -> None:
-    """Raise where a column is not there or, unless they say something, has empty cells; option: what names it in a command."""
+def require_column(
+    table: pd.DataFrame, column: str, path: Path, option: str, filled: bool = True
+) -> None:
+    """Raise where a column is not there or, unless they say something, has empty cells; option:
+    what names it in a command."""
     if column not in table.columns:
         found = ", ".join(map(str, table.columns))
-        raise InputError(f"{path} must have a column {column!r}; it has {found}. {_advice(table, option)}")
+        raise InputError(
+            f"{path} must have a column {column!r}; it has {found}. {_advice(table, option)}"
+        )
     missing = np.flatnonzero(table[column].isna() | (table[column] == ""))
     if len(missing) and filled:
         rows = named([str(row + 2) for row in table.index[missing]])
@@ -195,8 +242,14 @@ def read_users(path: Path, columns: Columns) -> Users:
     ids = ids_of(table[columns.user], path)
     repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
     if repeated:
-        swapped = " It looks like the table of threads: users come first." if columns.thread in table else ""
-        raise InputError(f"{path}: users must be listed once; listed more than once: {named(repeated)}.{swapped}")
+        swapped = (
+            " It looks like the table of threads: users come first."
+            if columns.thread in table
+            else ""
+        )
+        raise InputError(
+            f"{path}: users must be listed once; listed more than once: {named(repeated)}.{swapped}"
+        )
     features = table.drop(columns=columns.user)
     return Users(ids, features if features.shape[1] else None)
 
@@ -214,7 +267,11 @@ def read_threads(
     """Threads of known users. Ids decide who is who, not positions."""
     id_columns = [columns.user, columns.thread]
     needed = [*covariates, *([columns.outcome] if need_outcome else [])]
-    separate = None if outcomes is None else _per_thread(read_table(outcomes, id_columns), outcomes, columns, needed)
+    separate = (
+        None
+        if outcomes is None
+        else _per_thread(read_table(outcomes, id_columns), outcomes, columns, needed)
+    )
     with input_file(path) as file:
         is_matrix = any(suffix == ".mtx" for suffix in file.suffixes)
         matrix = read_matrix(file, str(path)) if is_matrix else None
@@ -223,11 +280,14 @@ def read_threads(
         ids, matrix, notes = _matrix_market(matrix, path, users)
         if separate is None and needed:
             raise InputError(
-                f"{path} only says who took part: give --outcomes a table with a row per thread, in the same order, and "
+                f"{path} only says who took part: give --outcomes a table with a row per thread, "
+                "in the same order, and "
                 f"columns {', '.join([columns.thread, *needed])}."
             )
         if separate is not None and len(separate) != len(ids):
-            raise InputError(f"{outcomes} must have a row per row of {path}, {len(ids)}; it has {len(separate)}.")
+            raise InputError(
+                f"{outcomes} must have a row per row of {path}, {len(ids)}; it has {len(separate)}."
+            )
         ids = ids if separate is None else list(separate.index)
         per_thread = pd.DataFrame(index=ids) if separate is None else separate
     else:
@@ -239,19 +299,29 @@ def read_threads(
     if not ids:
         known = "; nobody in it is in the table of users" if drop_unknown else ""
         raise InputError(f"{path} has no threads{known}. Give it a row per thread and participant.")
-    outcome = _outcome(per_thread, ids, columns, outcomes or path) if columns.outcome in per_thread else None
+    outcome = (
+        _outcome(per_thread, ids, columns, outcomes or path)
+        if columns.outcome in per_thread
+        else None
+    )
     chosen = per_thread.loc[ids, list(covariates)].reset_index(drop=True) if covariates else None
     silent = int((np.asarray(abs(matrix).sum(axis=0)).ravel() == 0).sum())
     if silent and need_outcome:
-        notes.append(f"{silent} of {len(users)} users take part in no thread; they are kept and known by their features only")
+        notes.append(
+            f"{silent} of {len(users)} users take part in no thread; they are kept and known by "
+            "their features only"
+        )
     return Threads(ids, matrix, outcome, chosen, notes)
 
 
-def _matrix_market(matrix: sparse.coo_array, path: Path, users: Sequence[str]) -> tuple[list[str], sparse.csr_array, list[str]]:
+def _matrix_market(
+    matrix: sparse.coo_array, path: Path, users: Sequence[str]
+) -> tuple[list[str], sparse.csr_array, list[str]]:
     if matrix.shape[1] != len(users):
         hint = " It looks transposed." if matrix.shape[0] == len(users) else ""
         raise InputError(
-            f"{path} must have a column per user, {len(users)}; it is {matrix.shape[0]} by {matrix.shape[1]}.{hint}"
+            f"{path} must have a column per user, {len(users)}; it is {matrix.shape[0]} by "
+            f"{matrix.shape[1]}.{hint}"
         )
     return [str(row) for row in range(matrix.shape[0])], sparse.csr_array(matrix), []
 
@@ -264,55 +334,77 @@ def _long(
     require_column(table, columns.user, path, "--user-column")
     notes: list[str] = []
     place = {user: u for u, user in enumerate(users)}
-    user_ids, thread_ids = (pd.Series(ids_of(table[column], path)) for column in (columns.user, columns.thread))
+    user_ids, thread_ids = (
+        pd.Series(ids_of(table[column], path)) for column in (columns.user, columns.thread)
+    )
     user_ids = match_users(user_ids, place, notes)
     known = user_ids.isin(place.keys())
     if not known.all():
         unknown = sorted(user_ids[~known].unique())
         if not drop_unknown:
             raise InputError(
-                f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. Add them there, or leave "
+                f"{path}: {len(unknown)} user(s) are not in the table of users: "
+                f"{named(unknown)}. Add them there, or leave "
                 "their rows out with --drop-unknown."
             )
-        notes.append(f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({named(unknown)})")
+        notes.append(
+            f"{int((~known).sum())} rows of {len(unknown)} unknown users left out "
+            f"({named(unknown)})"
+        )
     weights = np.ones(len(table))
     if columns.weight in table:
         weights = numeric(table[columns.weight])
         if not np.isfinite(weights).all():
             rows = named([str(row + 2) for row in np.flatnonzero(~np.isfinite(weights))])
-            raise InputError(f"{path}: column {columns.weight!r} must hold numbers; it does not in line(s) {rows}.")
+            raise InputError(
+                f"{path}: column {columns.weight!r} must hold numbers; it does not in line(s) "
+                f"{rows}."
+            )
     ids = thread_ids.drop_duplicates().tolist()
     row_of = {thread: t for t, thread in enumerate(ids)}
     rows = thread_ids[known].map(row_of).to_numpy(dtype=np.int64)
     cells = user_ids[known].map(place).to_numpy(dtype=np.int64)
     repeated = int(pd.Series(list(zip(rows, cells, strict=True))).duplicated().sum())
     if repeated:
-        notes.append(f"{repeated} repeated rows of the same thread and user: their weights were added up")
+        notes.append(
+            f"{repeated} repeated rows of the same thread and user: their weights were added up"
+        )
     shape = (len(ids), len(users))
     matrix = sparse.csr_array((weights[known.to_numpy()], (rows, cells)), shape=shape)
     empty = np.diff(matrix.indptr) == 0
     if empty.any():
         notes.append(
-            f"{int(empty.sum())} threads without a known user left out ({named([ids[t] for t in np.flatnonzero(empty)])})"
+            f"{int(empty.sum())} threads without a known user left out "
+            f"({named([ids[t] for t in np.flatnonzero(empty)])})"
         )
         kept = np.flatnonzero(~empty)
         ids, matrix = [ids[t] for t in kept], matrix[kept]
     return ids, matrix, notes
 
 
-def _per_thread(table: pd.DataFrame, path: Path, columns: Columns, needed: Sequence[str]) -> pd.DataFrame:
-    """What is needed, and the outcome where there is one, by thread; different values in the rows of a thread are an error."""
+def _per_thread(
+    table: pd.DataFrame, path: Path, columns: Columns, needed: Sequence[str]
+) -> pd.DataFrame:
+    """What is needed, and the outcome where there is one, by thread; different values in the rows
+    of a thread are an error."""
     require_column(table, columns.thread, path, "--thread-column")
-    chosen = list(dict.fromkeys([*needed, *([columns.outcome] if columns.outcome in table else [])]))
+    chosen = list(
+        dict.fromkeys([*needed, *([columns.outcome] if columns.outcome in table else [])])
+    )
     for column in chosen:
-        require_column(table, column, path, "--outcome-column" if column == columns.outcome else "--covariates")
+        require_column(
+            table, column, path, "--outcome-column" if column == columns.outcome else "--covariates"
+        )
     narrow = table[chosen].copy()
     narrow.index = pd.Index(ids_of(table[columns.thread], path), name=columns.thread)
     for column in chosen:
         values = narrow.groupby(level=0, sort=False)[column].nunique()
         bad = values.index[values > 1].tolist()
         if bad:
-            raise InputError(f"{path}: {column!r} must be the same in all rows of a thread; it is not in {named(bad)}.")
+            raise InputError(
+                f"{path}: {column!r} must be the same in all rows of a thread; it is not in "
+                f"{named(bad)}."
+            )
     return narrow[~narrow.index.duplicated()]
 
 
@@ -321,14 +413,24 @@ def _unmatched(ids: list[str], per_thread: pd.DataFrame) -> list[str]:
     with_users, with_outcome = set(ids), set(per_thread.index)
     missing = [thread for thread in ids if thread not in with_outcome]
     if missing:
-        raise InputError(f"{len(missing)} thread(s) have participants but no outcome: {named(missing)}.")
+        raise InputError(
+            f"{len(missing)} thread(s) have participants but no outcome: {named(missing)}."
+        )
     without_users = [thread for thread in per_thread.index if thread not in with_users]
-    return [f"{len(without_users)} threads without a known user left out ({named(without_users)})"] if without_users else []
+    return (
+        [f"{len(without_users)} threads without a known user left out ({named(without_users)})"]
+        if without_users
+        else []
+    )
 
 
-def _outcome(per_thread: pd.DataFrame, ids: list[str], columns: Columns, path: Path) -> NDArray[np.float64]:
+def _outcome(
+    per_thread: pd.DataFrame, ids: list[str], columns: Columns, path: Path
+) -> NDArray[np.float64]:
     values = numeric(per_thread.loc[ids, columns.outcome])
     bad = [thread for thread, value in zip(ids, values, strict=True) if not np.isfinite(value)]
     if bad:
-        raise InputError(f"{path}: the outcome must be a number; it is not in thread(s) {named(bad)}.")
+        raise InputError(
+            f"{path}: the outcome must be a number; it is not in thread(s) {named(bad)}."
+        )
     return values

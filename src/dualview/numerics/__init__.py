@@ -1,1 +1,2 @@
-"""Compiled numerics that know nothing of the model: random numbers, small linear algebra, slice sampling, regression."""
+"""Compiled numerics that know nothing of the model: random numbers, small linear algebra, slice
+sampling, regression."""

@@ -1,15 +1,18 @@
 """Verbs: functions that are chosen by the class of a record, when their caller is compiled.
 
-A kind of view, or of partition prior, is a NamedTuple class and compiled functions of its own, which ``register`` brings
-together. A verb is what the rest of the sampler calls. Its last parameter is the record, whose class says which function is
-meant. The choice is made while the caller is compiled, which then calls the chosen function: nothing is looked up when the code
-runs, and nothing else is compiled. Called from Python a verb makes the same choice.
+A kind of view, or of partition prior, is a NamedTuple class and compiled functions of its own,
+which ``register`` brings together. A verb is what the rest of the sampler calls. Its last parameter
+is the record, whose class says which function is meant. The choice is made while the caller is
+compiled, which then calls the chosen function: nothing is looked up when the code runs, and nothing
+else is compiled. Called from Python a verb makes the same choice.
 
-``each``, ``total`` and ``in_turn`` apply a verb to every record of a tuple, which may be of different kinds.
+``each``, ``total`` and ``in_turn`` apply a verb to every record of a tuple, which may be of
+different kinds.
 
-All this uses Numba's extension interface (``type_callable``, ``lower_builtin``) for functions of this package, and the typing
-and target contexts that it hands over. Nothing depends on ``parts``: it is the same with every Numba that can be installed,
-with ``DUALVIEW_COMPILE_PARTS=0`` too, and ``make test-numba`` tests it so.
+All this uses Numba's extension interface (``type_callable``, ``lower_builtin``) for functions of
+this package, and the typing and target contexts that it hands over. Nothing depends on ``parts``:
+it is the same with every Numba that can be installed, with ``DUALVIEW_COMPILE_PARTS=0`` too, and
+``make test-numba`` tests it so.
 """
 
 import inspect
@@ -35,14 +38,19 @@ def supports(record: type, *verbs: str) -> bool:
 
 
 def is_own(record: type) -> bool:
-    """Whether a kind is of this package. The disk cache of compiled code would not notice an edit to others."""
+    """Whether a kind is of this package. The disk cache of compiled code would not notice an edit
+    to others."""
     return record.__module__.split(".")[0] == __name__.split(".")[0]
 
 
 def own_kinds() -> dict[str, dict[str, str]]:
-    """The module and name of every function of every kind of this package, by those of the kind and by verbs."""
+    """The module and name of every function of every kind of this package, by those of the kind and
+    by verbs."""
     return {
-        _place(record): {verb: _place(getattr(function, "py_func", function)) for verb, function in functions.items()}
+        _place(record): {
+            verb: _place(getattr(function, "py_func", function))
+            for verb, function in functions.items()
+        }
         for record, functions in _KINDS.items()
         if is_own(record)
     }
@@ -58,7 +66,10 @@ def _function_of(record: type, verb: Any) -> Any:
         if functions and verb.default is not None:
             return verb.default
         known = ", ".join(sorted(functions)) or "nothing"
-        raise TypeError(f"{record.__name__} has no function for the verb {verb.__name__!r}; it was registered with {known}.")
+        raise TypeError(
+            f"{record.__name__} has no function for the verb {verb.__name__!r}; it was "
+            f"registered with {known}."
+        )
     return functions[verb.__name__]
 
 
@@ -75,9 +86,13 @@ class _Call:
         """The value that the function returns, cast to a type where one is given."""
         function = context.get_function(self._function, self.signature)
         pairs = zip(values, self._given, self.signature.args, strict=True)
-        result = function(builder, [context.cast(builder, value, own, wanted) for value, own, wanted in pairs])
+        result = function(
+            builder, [context.cast(builder, value, own, wanted) for value, own, wanted in pairs]
+        )
         context.add_linking_libs(getattr(function, "libs", ()))
-        return result if to is None else context.cast(builder, result, self.signature.return_type, to)
+        return (
+            result if to is None else context.cast(builder, result, self.signature.return_type, to)
+        )
 
 
 def _verb_call(typing_context: Any, verb: Any, *arguments: Any) -> _Call:
@@ -85,10 +100,17 @@ def _verb_call(typing_context: Any, verb: Any, *arguments: Any) -> _Call:
     return _Call(typing_context, _function_of(arguments[-1].instance_class, verb), *arguments)
 
 
-def _give_compiled_twin(function: Callable[..., Any], names: list[str], typed: Any, emitted: Any) -> None:
-    """typed(typing context, types) is what the twin returns; emitted(context, builder, types, values, result type) its code."""
+def _give_compiled_twin(
+    function: Callable[..., Any], names: list[str], typed: Any, emitted: Any
+) -> None:
+    """typed(typing context, types) is what the twin returns; emitted(context, builder, types,
+    values, result type) its code."""
     scope: dict[str, Any] = {"typed": typed}
-    exec(f"def typer(context):\n return lambda {', '.join(names)}: typed(context, ({', '.join(names)},))", scope)
+    exec(
+        f"def typer(context):\n return lambda {', '.join(names)}: typed(context, "
+        f"({', '.join(names)},))",
+        scope,
+    )
     type_callable(function)(scope["typer"])
 
     @lower_builtin(function, types.VarArg(types.Any))
@@ -97,7 +119,8 @@ def _give_compiled_twin(function: Callable[..., Any], names: list[str], typed: A
 
 
 def verb(stub: Callable[..., Any], default: Any = None) -> Any:
-    """Make a verb of a function that has its parameters and no body; default: for kinds that have no function for it."""
+    """Make a verb of a function that has its parameters and no body; default: for kinds that have
+    no function for it."""
     names = list(inspect.signature(stub).parameters)
 
     def call(*arguments: Any) -> Any:
@@ -134,11 +157,15 @@ def each(one: Any) -> Callable[..., Any]:
 
     def typed(context: Any, given: Any) -> Any:
         *before, records = given
-        return types.Tuple([_verb_call(context, one, *before, record).signature.return_type for record in records])
+        return types.Tuple(
+            [_verb_call(context, one, *before, record).signature.return_type for record in records]
+        )
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         calls = [
-            _verb_call(context.typing_context, one, *given[:-1], record).emit(context, builder, *values[:-1], value)
+            _verb_call(context.typing_context, one, *given[:-1], record).emit(
+                context, builder, *values[:-1], value
+            )
             for record, value in _records(builder, given[-1], values[-1])
         ]
         return context.make_tuple(builder, result, calls)
@@ -148,7 +175,8 @@ def each(one: Any) -> Callable[..., Any]:
 
 
 def total(one: Any) -> Callable[..., Any]:
-    """A function like the verb for a tuple of one record and more: the sum of what it returns, a float, from left to right."""
+    """A function like the verb for a tuple of one record and more: the sum of what it returns, a
+    float, from left to right."""
     *names, last = one.parameters
 
     def call(*arguments: Any) -> Any:
@@ -157,12 +185,17 @@ def total(one: Any) -> Callable[..., Any]:
 
     def typed(context: Any, given: Any) -> Any:
         *before, records = given
-        kinds = [types.unliteral(_verb_call(context, one, *before, record).signature.return_type) for record in records]
+        kinds = [
+            types.unliteral(_verb_call(context, one, *before, record).signature.return_type)
+            for record in records
+        ]
         return context.unify_types(*kinds)
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         first, *others = (
-            _verb_call(context.typing_context, one, *given[:-1], record).emit(context, builder, *values[:-1], value, to=result)
+            _verb_call(context.typing_context, one, *given[:-1], record).emit(
+                context, builder, *values[:-1], value, to=result
+            )
             for record, value in _records(builder, given[-1], values[-1])
         )
         add = builder.fadd if isinstance(result, types.Float) else builder.add
@@ -175,10 +208,11 @@ def total(one: Any) -> Callable[..., Any]:
 
 
 def in_turn(one: Any) -> Callable[..., Any]:
-    """A function like the verb for a tuple of records, its second argument being what it returned for the record before.
+    """A function like the verb for a tuple of records, its second argument being what it returned
+    for the record before.
 
-    In compiled code every value on the way is cast to the type of the first, as an assignment to an element of an array would
-    be: begin with a float where the verb's functions return floats.
+    In compiled code every value on the way is cast to the type of the first, as an assignment to an
+    element of an array would be: begin with a float where the verb's functions return floats.
     """
     first, second, *names, last = one.parameters
 
@@ -202,8 +236,11 @@ def in_turn(one: Any) -> Callable[..., Any]:
     return call
 
 
-def selected(choose: Callable[[list[type]], Any], within: tuple[str, ...] = ()) -> Callable[..., Any]:
-    """A function of (rng, state) that is the one chosen by the classes of the state's views, when its caller is compiled.
+def selected(
+    choose: Callable[[list[type]], Any], within: tuple[str, ...] = ()
+) -> Callable[..., Any]:
+    """A function of (rng, state) that is the one chosen by the classes of the state's views, when
+    its caller is compiled.
 
     within: names of the fields in which the record is that has the views, from the outside.
     """
@@ -238,17 +275,23 @@ def _own(values, places, i):
 
 
 class _Own:
-    """Calls of a verb for the records of a tuple: record i takes its own of the arguments picked, at places[i] of each.
+    """Calls of a verb for the records of a tuple: record i takes its own of the arguments picked,
+    at places[i] of each.
 
     given: the types of all arguments but places and records.
     """
 
-    def __init__(self, typing_context: Any, one: Any, picked: tuple[str, ...], given: Any, places: Any) -> None:
+    def __init__(
+        self, typing_context: Any, one: Any, picked: tuple[str, ...], given: Any, places: Any
+    ) -> None:
         self._context, self._one = typing_context, one
         self._given, self._places = given, places
         self._is_picked = [name in picked for name in one.parameters[:-1]]
         pairs = zip(given, self._is_picked, strict=True)
-        self._types = [self._pick(argument).signature.return_type if own else argument for argument, own in pairs]
+        self._types = [
+            self._pick(argument).signature.return_type if own else argument
+            for argument, own in pairs
+        ]
 
     def _pick(self, argument: Any) -> _Call:
         return _Call(self._context, _own, argument, self._places, types.int64)
@@ -257,11 +300,24 @@ class _Own:
         """The call for a record of this type."""
         return _verb_call(self._context, self._one, *self._types, record)
 
-    def emit(self, context: Any, builder: Any, i: int, values: Any, places: Any, record: Any, to: Any = None) -> Any:
+    def emit(
+        self,
+        context: Any,
+        builder: Any,
+        i: int,
+        values: Any,
+        places: Any,
+        record: Any,
+        to: Any = None,
+    ) -> Any:
         """What the verb returns for record i, which is (type, value)."""
         index, own = context.get_constant(types.int64, i), []
         for argument, value, is_own in zip(self._given, values, self._is_picked, strict=True):
-            own.append(self._pick(argument).emit(context, builder, value, places, index) if is_own else value)
+            own.append(
+                self._pick(argument).emit(context, builder, value, places, index)
+                if is_own
+                else value
+            )
         result = self.call(record[0]).emit(context, builder, *own, record[1], to=to)
         for kind, value, is_own in zip(self._types, own, self._is_picked, strict=True):
             if is_own and isinstance(kind, types.Array):  # a reference that is no longer needed
@@ -270,7 +326,8 @@ class _Own:
 
 
 def each_by(one: Any, *picked: str) -> Callable[..., Any]:
-    """``each``, with values of their own for some of the parameters: record i takes that at places[i] of what is given.
+    """``each``, with values of their own for some of the parameters: record i takes that at
+    places[i] of what is given.
 
     Where these are arrays, the caller must count references: ``compiled`` rather than ``in_place``.
     """
@@ -279,7 +336,9 @@ def each_by(one: Any, *picked: str) -> Callable[..., Any]:
 
     def call(*arguments: Any) -> Any:
         *before, places, records = arguments
-        return tuple(one(*_picked(before, is_picked, places[i]), record) for i, record in enumerate(records))
+        return tuple(
+            one(*_picked(before, is_picked, places[i]), record) for i, record in enumerate(records)
+        )
 
     def typed(context: Any, given: Any) -> Any:
         *before, places, records = given
@@ -299,7 +358,8 @@ def each_by(one: Any, *picked: str) -> Callable[..., Any]:
 
 
 def each_where(one: Any, *picked: str) -> Callable[..., Any]:
-    """``each_by`` of a verb that returns nothing, for the records that take part: where takes_part[places[i]] is not 0."""
+    """``each_by`` of a verb that returns nothing, for the records that take part: where
+    takes_part[places[i]] is not 0."""
     *names, last = one.parameters
     is_picked = [name in picked for name in names]
 
@@ -325,13 +385,18 @@ def each_where(one: Any, *picked: str) -> Callable[..., Any]:
 
 
 def total_where(one: Any, *picked: str) -> Callable[..., Any]:
-    """The sum of what a verb returns, a float, over the records that take part; arguments as in ``each_where``."""
+    """The sum of what a verb returns, a float, over the records that take part; arguments as in
+    ``each_where``."""
     *names, last = one.parameters
     is_picked = [name in picked for name in names]
 
     def call(*arguments: Any) -> float:
         *before, takes_part, places, records = arguments
-        own = (one(*_picked(before, is_picked, places[i]), record) for i, record in enumerate(records) if takes_part[places[i]])
+        own = (
+            one(*_picked(before, is_picked, places[i]), record)
+            for i, record in enumerate(records)
+            if takes_part[places[i]]
+        )
         return sum(own, start=0.0)
 
     def typed(context: Any, given: Any) -> Any:
@@ -352,7 +417,8 @@ def total_where(one: Any, *picked: str) -> Callable[..., Any]:
 
 
 def in_turn_by(one: Any, *picked: str) -> Callable[..., Any]:
-    """``in_turn``, with values of their own for some of the parameters, as in ``each_by``; none of them the second."""
+    """``in_turn``, with values of their own for some of the parameters, as in ``each_by``; none of
+    them the second."""
     *names, last = one.parameters
     is_picked = [name in picked for name in names]
 
@@ -369,7 +435,9 @@ def in_turn_by(one: Any, *picked: str) -> Callable[..., Any]:
         own = _Own(context.typing_context, one, picked, (given[0], result, *given[2:-2]), given[-2])
         at = context.cast(builder, values[1], given[1], result)
         for i, record in enumerate(_records(builder, given[-1], values[-1])):
-            at = own.emit(context, builder, i, (values[0], at, *values[2:-2]), values[-2], record, to=result)
+            at = own.emit(
+                context, builder, i, (values[0], at, *values[2:-2]), values[-2], record, to=result
+            )
         return at
 
     _give_compiled_twin(call, [*names, "places", f"{last}s"], typed, emitted)
@@ -377,7 +445,10 @@ def in_turn_by(one: Any, *picked: str) -> Callable[..., Any]:
 
 
 def _picked(arguments: list[Any], is_picked: list[bool], place: Any) -> list[Any]:
-    return [argument[place] if own else argument for argument, own in zip(arguments, is_picked, strict=True)]
+    return [
+        argument[place] if own else argument
+        for argument, own in zip(arguments, is_picked, strict=True)
+    ]
 
 
 def _check_calls(context: Any, one: Any, picked: tuple[str, ...], given: Any) -> None:

@@ -1,4 +1,5 @@
-"""Small dense linear algebra by plain loops, in place where it can be: nothing is allocated inside the sampler's inner loops.
+"""Small dense linear algebra by plain loops, in place where it can be: nothing is allocated inside
+the sampler's inner loops.
 
 Wins over LAPACK calls up to about twenty rows; ``cholesky_by_tiles`` up to a few hundred.
 """
@@ -12,7 +13,8 @@ from dualview.numerics.compiling import compiled, in_place, reordered
 
 @in_place
 def factorise(matrix):
-    """In place: lower C with C Cᵀ = matrix, from its lower half; NaN on the diagonal when it is not positive definite."""
+    """In place: lower C with C Cᵀ = matrix, from its lower half; NaN on the diagonal when it is not
+    positive definite."""
     n = matrix.shape[0]
     for j in range(n):
         for i in range(j, n):
@@ -36,7 +38,8 @@ def cholesky(matrix):
 
 @reordered
 def cholesky_by_tiles(matrix):
-    """In place: the lower half becomes C with C Cᵀ = matrix, two rows and two columns at a time; the upper half stays.
+    """In place: the lower half becomes C with C Cᵀ = matrix, two rows and two columns at a time;
+    the upper half stays.
 
     The first pivot that is not positive makes it and the rest NaN.
     """
@@ -69,7 +72,8 @@ def cholesky_by_tiles(matrix):
 
 @in_place
 def loses_digits(factor, diagonal):
-    """Whether a Cholesky pivot has canceled to less than 1e-8 of the matrix's diagonal element, or below zero."""
+    """Whether a Cholesky pivot has canceled to less than 1e-8 of the matrix's diagonal element, or
+    below zero."""
     for j in range(diagonal.shape[0]):
         if not factor[j, j] * factor[j, j] > 1e-8 * diagonal[j]:
             return True
@@ -78,7 +82,8 @@ def loses_digits(factor, diagonal):
 
 @in_place
 def is_thin(factor):
-    """Whether a pivot of lower C is below 1e-4 of its row, or no number: C Cᵀ has lost half its digits, or all, there."""
+    """Whether a pivot of lower C is below 1e-4 of its row, or no number: C Cᵀ has lost half its
+    digits, or all, there."""
     for i in range(factor.shape[0]):
         square = 0.0
         for j in range(i + 1):
@@ -90,7 +95,8 @@ def is_thin(factor):
 
 @compiled
 def root_of_semidefinite(matrix):
-    """Lower R with R Rᵀ = matrix, which may lack rank: a pivot that has canceled to rounding errors is 0."""
+    """Lower R with R Rᵀ = matrix, which may lack rank: a pivot that has canceled to rounding errors
+    is 0."""
     n = matrix.shape[0]
     root = np.zeros((n, n))
     for j in range(n):
@@ -109,10 +115,11 @@ def root_of_semidefinite(matrix):
 
 @compiled
 def rotate_to_lower(wide):
-    """In place: rotations of columns make the first n rows of wide lower triangular, (n + m, w), with a positive diagonal.
+    """In place: rotations of columns make the first n rows of wide lower triangular, (n + m, w),
+    with a positive diagonal.
 
-    n = w // 2. The other rows take part. A tiny pivot of a triangular matrix among the columns keeps its digits, as a sum of
-    squares would not let it.
+    n = w // 2. The other rows take part. A tiny pivot of a triangular matrix among the columns
+    keeps its digits, as a sum of squares would not let it.
     """
     n_rows, width = wide.shape
     for i in range(width // 2):
@@ -123,7 +130,10 @@ def rotate_to_lower(wide):
             cosine, sine = wide[i, i] / length, wide[i, j] / length
             for k in range(i, n_rows):
                 first, second = wide[k, i], wide[k, j]
-                wide[k, i], wide[k, j] = cosine * first + sine * second, cosine * second - sine * first
+                wide[k, i], wide[k, j] = (
+                    cosine * first + sine * second,
+                    cosine * second - sine * first,
+                )
             wide[i, j] = 0.0
         if wide[i, i] < 0.0:
             for k in range(i, n_rows):
@@ -132,7 +142,8 @@ def rotate_to_lower(wide):
 
 @in_place
 def add_to_cholesky(factor, vector):
-    """In place: the factor of C Cᵀ + vector vectorᵀ, by rotations that keep digits however large the vector is.
+    """In place: the factor of C Cᵀ + vector vectorᵀ, by rotations that keep digits however large
+    the vector is.
 
     The vector is used up. The factor may be zero.
     """
@@ -141,7 +152,9 @@ def add_to_cholesky(factor, vector):
         if vector[j] == 0.0:
             continue
         square = factor[j, j] * factor[j, j] + vector[j] * vector[j]
-        diagonal = math.sqrt(square) if 1e-250 < square < 1e250 else math.hypot(factor[j, j], vector[j])
+        diagonal = (
+            math.sqrt(square) if 1e-250 < square < 1e250 else math.hypot(factor[j, j], vector[j])
+        )
         cosine, sine = factor[j, j] / diagonal, vector[j] / diagonal
         factor[j, j] = diagonal
         for i in range(j + 1, n):
@@ -162,7 +175,8 @@ def join_cholesky(factor, other, scratch):
 
 @in_place
 def squared_singular_values(matrix, squares):
-    """In place: all σ² of a square matrix, small ones to the same relative accuracy as large ones; one-sided Jacobi rotations.
+    """In place: all σ² of a square matrix, small ones to the same relative accuracy as large ones;
+    one-sided Jacobi rotations.
 
     The matrix is used up.
     """
@@ -256,7 +270,8 @@ def multiply(matrix, vector):
 
 @in_place
 def copy_into(values, more, vectors, matrices):
-    """In place: the first rows of vectors (n, D) and matrices (n, E, E) become values (K, D) and more (K, E, E)."""
+    """In place: the first rows of vectors (n, D) and matrices (n, E, E) become values (K, D) and
+    more (K, E, E)."""
     for k in range(values.shape[0]):
         for i in range(values.shape[1]):
             vectors[k, i] = values[k, i]

@@ -1,7 +1,8 @@
-"""What observations say about one user's latent vector, given everybody else's: the language of likelihoods and latent views.
+"""What observations say about one user's latent vector, given everybody else's: the language of
+likelihoods and latent views.
 
-Observation i is normal with mean Σ_u d_iu · f_u and its own precision w_i. Moving f_u by δ changes the log likelihood by
-δᵀ gradient − δᵀ curvature δ / 2.
+Observation i is normal with mean Σ_u d_iu · f_u and its own precision w_i. Moving f_u by δ changes
+the log likelihood by δᵀ gradient − δᵀ curvature δ / 2.
 """
 
 import math
@@ -27,15 +28,18 @@ Array = NDArray[np.float64]
 class Terms(NamedTuple):
     """Observations as the sweep sees them: normal, each linear in the latent vectors of some users.
 
-    User u's observations are rows[starts[u]:starts[u + 1]], ascending, with loads (n, q): how each depends on f_u. squares
-    (U, q, q): each user's sum of d dᵀ, used where the precision is one. residual (N,): observation minus expectation, changed
-    in place as latent vectors move. precision: of every observation, (N,), or (1,) when they share one.
+    User u's observations are rows[starts[u]:starts[u + 1]], ascending, with loads (n, q): how each
+    depends on f_u. squares (U, q, q): each user's sum of d dᵀ, used where the precision is one.
+    residual (N,): observation minus expectation, changed in place as latent vectors move.
+    precision: of every observation, (N,), or (1,) when they share one.
 
-    For few users who share most observations, where q = 1 and the precision is one: gram (U, U) = dᵀ d and weighted (U,) = dᵀ
-    times the observations without what is known of them. The residual is not used then, and may be empty.
+    For few users who share most observations, where q = 1 and the precision is one: gram (U, U) =
+    dᵀ d and weighted (U,) = dᵀ times the observations without what is known of them. The residual
+    is not used then, and may be empty.
 
-    noise (U,), where each cluster has a noise of its own: the precision of each user's observations, which belong to one user
-    each. The sweep draws it, and keeps precision (N,) equal to it. noise_dof: ν of the prior G(ν, 1/ν) of a noise precision.
+    noise (U,), where each cluster has a noise of its own: the precision of each user's
+    observations, which belong to one user each. The sweep draws it, and keeps precision (N,) equal
+    to it. noise_dof: ν of the prior G(ν, 1/ν) of a noise precision.
     """
 
     starts: NDArray[np.int64]
@@ -53,14 +57,18 @@ class Terms(NamedTuple):
     def none(cls, n_users: int) -> "Terms":
         """No observations, and latent vectors of no dimensions."""
         starts, rows = np.zeros(n_users + 1, dtype=np.int64), np.empty(0, dtype=np.uint32)
-        return cls(starts, rows, np.empty((0, 0)), np.empty((n_users, 0, 0)), np.empty(0), np.ones(1))
+        return cls(
+            starts, rows, np.empty((0, 0)), np.empty((n_users, 0, 0)), np.empty(0), np.ones(1)
+        )
 
 
 class Message(NamedTuple):
-    """What one user's observations say about its latent vector, which is at (q,): gradient (q,) and curvature (q, q) there.
+    """What one user's observations say about its latent vector, which is at (q,): gradient (q,) and
+    curvature (q, q) there.
 
-    ratios (C,): by what the observations' precision, and so both, are to be multiplied in each column; empty where clusters
-    share the noise. gap (q,), matrix (q, q) and step (q,) are to work in: see ``evidence`` and ``draw_latent``.
+    ratios (C,): by what the observations' precision, and so both, are to be multiplied in each
+    column; empty where clusters share the noise. gap (q,), matrix (q, q) and step (q,) are to work
+    in: see ``evidence`` and ``draw_latent``.
     """
 
     at: Array
@@ -103,7 +111,9 @@ def gradient_of(u, terms, gradient):
     for i in range(n_dims):
         gradient[i] = 0.0
     for k in range(terms.starts[u], terms.starts[u + 1]):
-        weighted = residual[rows[k]] * (precision[0] if precision.shape[0] == 1 else precision[rows[k]])
+        weighted = residual[rows[k]] * (
+            precision[0] if precision.shape[0] == 1 else precision[rows[k]]
+        )
         for i in range(n_dims):
             gradient[i] += loads[k, i] * weighted
 
@@ -115,7 +125,9 @@ def curvature_of(u, terms, curvature):
     n_dims = curvature.shape[0]
     for i in range(n_dims):
         for j in range(n_dims):
-            curvature[i, j] = precision[0] * terms.squares[u, i, j] if precision.shape[0] == 1 else 0.0
+            curvature[i, j] = (
+                precision[0] * terms.squares[u, i, j] if precision.shape[0] == 1 else 0.0
+            )
     if precision.shape[0] > 1:
         for k in range(terms.starts[u], terms.starts[u + 1]):
             for i in range(n_dims):
@@ -193,17 +205,27 @@ def gain(mean, message):
 
 @compiled
 def evidence(mean, factor, ratio, message):
-    """Log of the integral over f of N(f; mean, (T Tᵀ)⁻¹) times the observations' likelihood, relative to that where f is.
+    """Log of the integral over f of N(f; mean, (T Tᵀ)⁻¹) times the observations' likelihood,
+    relative to that where f is.
 
-    ratio: what the observations' precision is to be multiplied by. Leaves in gap and matrix what ``draw_latent`` needs:
-    C⁻¹ (gradient − curvature δ) and lower C with C Cᵀ = T Tᵀ + curvature, where δ = mean − at. −inf where the factor has a 0 on
-    its diagonal, as ``wishart_factor`` says.
+    ratio: what the observations' precision is to be multiplied by. Leaves in gap and matrix what
+    ``draw_latent`` needs: C⁻¹ (gradient − curvature δ) and lower C with C Cᵀ = T Tᵀ + curvature,
+    where δ = mean − at. −inf where the factor has a 0 on its diagonal, as ``wishart_factor`` says.
     """
     n_dims = mean.shape[0]
-    at, gradient, curvature, gap, matrix = message.at, message.gradient, message.curvature, message.gap, message.matrix
+    at, gradient, curvature, gap, matrix = (
+        message.at,
+        message.gradient,
+        message.curvature,
+        message.gap,
+        message.matrix,
+    )
     if factor[0, 0] == 0.0:
         return -math.inf
-    towards, prior = np.empty(n_dims), np.empty(n_dims)  # C⁻¹ gradient and C⁻¹ T Tᵀ δ, from which nothing large cancels
+    towards, prior = (
+        np.empty(n_dims),
+        np.empty(n_dims),
+    )  # C⁻¹ gradient and C⁻¹ T Tᵀ δ, from which nothing large cancels
     for i in range(n_dims):
         towards[i] = ratio * gradient[i]
         gap[i] = prior[i] = 0.0
@@ -230,15 +252,19 @@ def evidence(mean, factor, ratio, message):
 
 @compiled
 def join_thin(mean, factor, ratio, message, prior):
-    """In place: C, C⁻¹ T Tᵀ δ and C⁻¹ curvature δ for ``evidence``, where T Tᵀ + curvature has lost its digits.
+    """In place: C, C⁻¹ T Tᵀ δ and C⁻¹ curvature δ for ``evidence``, where T Tᵀ + curvature has lost
+    its digits.
 
-    With R Rᵀ = curvature, rotations G take (T, R) to (C, 0), and C⁻¹ T Tᵀ δ is the first part of (Tᵀ δ, 0) G.
+    With R Rᵀ = curvature, rotations G take (T, R) to (C, 0), and C⁻¹ T Tᵀ δ is the first part of
+    (Tᵀ δ, 0) G.
     """
     n = mean.shape[0]
     wide = np.zeros((n + 2, 2 * n))
     root = root_of_semidefinite(ratio * message.curvature)
     for i in range(n):
-        for j in range(n):  # a loop: Numba compiles an assignment to a slice with its error messages, for seconds
+        for j in range(
+            n
+        ):  # a loop: Numba compiles an assignment to a slice with its error messages, for seconds
             wide[i, j], wide[i, n + j] = factor[i, j], root[i, j]
     for j in range(n):
         for i in range(n):
@@ -253,11 +279,14 @@ def join_thin(mean, factor, ratio, message, prior):
 
 @inlined
 def evidence_of_one(mean, factor, latent, gradient, curvature):
-    """``evidence`` for q = 1, from plain numbers: its exponent, and the factor before the exponential."""
+    """``evidence`` for q = 1, from plain numbers: its exponent, and the factor before the
+    exponential."""
     away = mean - latent
     prior = factor * factor
     inverse = 1.0 / (prior + curvature) if factor != 0.0 else 0.0
-    exponent = 0.5 * inverse * (gradient * gradient + prior * away * (2.0 * gradient - curvature * away))
+    exponent = (
+        0.5 * inverse * (gradient * gradient + prior * away * (2.0 * gradient - curvature * away))
+    )
     return exponent, factor * math.sqrt(inverse)
 
 
@@ -265,12 +294,17 @@ def evidence_of_one(mean, factor, latent, gradient, curvature):
 def draw_one(rng, mean, factor, latent, gradient, curvature):
     """``draw_latent`` for q = 1, from plain numbers: the new value."""
     inverse = 1.0 / (factor * factor + curvature)
-    return mean + (gradient - curvature * (mean - latent)) * inverse + standard_normal(rng) * math.sqrt(inverse)
+    return (
+        mean
+        + (gradient - curvature * (mean - latent)) * inverse
+        + standard_normal(rng) * math.sqrt(inverse)
+    )
 
 
 @in_place
 def draw_latent(rng, mean, latent, message):
-    """In place: a new latent vector from prior and observations, and the step it took; after ``evidence`` of its cluster."""
+    """In place: a new latent vector from prior and observations, and the step it took; after
+    ``evidence`` of its cluster."""
     gap, step = message.gap, message.step
     for i in range(gap.shape[0]):
         gap[i] += standard_normal(rng)
@@ -295,7 +329,8 @@ def along_gram(z, means, latent, terms):
 
 @compiled
 def along(z, means, latent, terms):
-    """Slope and curvature of the log likelihood when all f_u − μ_{z_u} grow by a common factor, and its effect (N,)."""
+    """Slope and curvature of the log likelihood when all f_u − μ_{z_u} grow by a common factor, and
+    its effect (N,)."""
     effect = np.zeros(terms.residual.shape[0])
     step = np.empty(latent.shape[1])
     for u in range(z.shape[0]):

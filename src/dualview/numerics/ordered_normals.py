@@ -1,14 +1,16 @@
-"""Independent normal numbers in a known order: the probability of the order, and draws of the numbers given it.
+"""Independent normal numbers in a known order: the probability of the order, and draws of the
+numbers given it.
 
-u_j ~ N(means_j, 1), with u_1 > u_2 > … > u_m and all others below u_m. With g_i(t) the probability that the numbers from the
-i-th on are in this order and all below t,
+u_j ~ N(means_j, 1), with u_1 > u_2 > … > u_m and all others below u_m. With g_i(t) the probability
+that the numbers from the i-th on are in this order and all below t,
 
     g_i(t) = ∫_{−∞}^t φ(s − means_i) g_{i+1}(s) ds,   g_{m+1}(t) = Π_{j > m} Φ(t − means_j),
 
-and the probability is g_1(∞). Given the order, u_1 has a density ∝ φ(s − means_1) g_2(s), then u_2 below u_1 one ∝ φ(s −
-means_2) g_3(s), and so on. The logarithm of every integrand is concave, with a second derivative between −n and 0 for n
-numbers. So on a grid with a step well below n^{−1/2} it is as good as a cubic between two points, however steep it is, and
-integrals are right to six digits. Points are needed only about the most probable u: those of an isotonic regression.
+and the probability is g_1(∞). Given the order, u_1 has a density ∝ φ(s − means_1) g_2(s), then u_2
+below u_1 one ∝ φ(s − means_2) g_3(s), and so on. The logarithm of every integrand is concave, with
+a second derivative between −n and 0 for n numbers. So on a grid with a step well below n^{−1/2} it
+is as good as a cubic between two points, however steep it is, and integrals are right to six
+digits. Points are needed only about the most probable u: those of an isotonic regression.
 """
 
 import math
@@ -28,7 +30,8 @@ _ROOT_2 = math.sqrt(2.0)
 
 
 class Point(NamedTuple):
-    """An integrand at a point: its value (over that at some scale), its logarithm and the derivatives of the logarithm."""
+    """An integrand at a point: its value (over that at some scale), its logarithm and the
+    derivatives of the logarithm."""
 
     value: float
     log: float
@@ -37,7 +40,8 @@ class Point(NamedTuple):
 
 
 class Stages(NamedTuple):
-    """On points (p,), for stages i = 1 to m: ln g_i, (m + 1, p), and ln of the integrand with its derivatives, (m, p)."""
+    """On points (p,), for stages i = 1 to m: ln g_i, (m + 1, p), and ln of the integrand with its
+    derivatives, (m, p)."""
 
     points: np.ndarray
     log_below: np.ndarray
@@ -58,7 +62,8 @@ def log_normal_cdf(x):
 
 @in_place
 def _with_rest(total, count, rest):
-    """The mean of some numbers with given total and count, and of those of the rest that are above it."""
+    """The mean of some numbers with given total and count, and of those of the rest that are above
+    it."""
     value, before = total / count, math.inf
     while value != before:
         before, sums, n = value, total, count
@@ -72,7 +77,8 @@ def _with_rest(total, count, rest):
 
 @compiled
 def modes(means, n_top):
-    """The most probable u_1 ≥ … ≥ u_m given the order, by pooling adjacent violators from the last one up."""
+    """The most probable u_1 ≥ … ≥ u_m given the order, by pooling adjacent violators from the last
+    one up."""
     result, totals, counts = np.empty(n_top), np.empty(n_top), np.empty(n_top)
     values, firsts, n = np.empty(n_top), np.empty(n_top, dtype=np.int64), 0
     for i in range(n_top - 1, -1, -1):
@@ -95,7 +101,8 @@ def modes(means, n_top):
 
 @compiled
 def grid(centers, step, margin):
-    """Points at most a step apart within a margin of the centers, which fall; where centers are far apart there is a gap."""
+    """Points at most a step apart within a margin of the centers, which fall; where centers are far
+    apart there is a gap."""
     n_centers, n = centers.shape[0], 0
     lows, highs = np.empty(n_centers), np.empty(n_centers)
     for center in centers[::-1]:
@@ -118,10 +125,12 @@ def grid(centers, step, margin):
 
 @in_place
 def _bends(left, right, width):
-    """κ and γ of the cubic d y + κ q/2 + γ y q, q = y² − ¼, on y from −½ to ½, that the logarithm is in a cell.
+    """κ and γ of the cubic d y + κ q/2 + γ y q, q = y² − ¼, on y from −½ to ½, that the logarithm
+    is in a cell.
 
-    On a cell of the grid −``_STEP``² ≤ κ ≤ 0. Elsewhere, in gaps and where the digits of slopes are lost, a line is taken. It
-    is below a concave function: such places count for nothing, and for even less this way.
+    On a cell of the grid −``_STEP``² ≤ κ ≤ 0. Elsewhere, in gaps and where the digits of slopes are
+    lost, a line is taken. It is below a concave function: such places count for nothing, and for
+    even less this way.
     """
     rise = right.log - left.log
     kappa = (right.slope - left.slope) * width
@@ -133,7 +142,8 @@ def _bends(left, right, width):
 
 @in_place
 def _steep_cell(left, right, width, kappa, gamma):
-    """The integral over a cell of exp(cubic), as exp(line) times a series in κ and γ; d > 0, if need be after a reflection."""
+    """The integral over a cell of exp(cubic), as exp(line) times a series in κ and γ; d > 0, if
+    need be after a reflection."""
     rise = right.log - left.log
     top = right.value
     if rise < 0.0:
@@ -163,7 +173,9 @@ def _cell(left, right, width):
     second_right = right.slope * right.slope + right.curvature
     first = left.value * left.slope - right.value * right.slope
     second = left.value * second_left + right.value * second_right
-    return width * (0.5 * (left.value + right.value) + width * (0.1 * first + width * second / 120.0))
+    return width * (
+        0.5 * (left.value + right.value) + width * (0.1 * first + width * second / 120.0)
+    )
 
 
 @compiled
@@ -177,7 +189,9 @@ def _rest(points, means, log_below, slope, bend):
             ratio = math.exp(-0.5 * x * x - _LOG_ROOT_2PI - log_cdf)
             log_below[p] += log_cdf
             slope[p] += ratio
-            bend[p] -= min(max(ratio * (ratio + x), 0.0), 1.0)  # digits are lost far out in the tail
+            bend[p] -= min(
+                max(ratio * (ratio + x), 0.0), 1.0
+            )  # digits are lost far out in the tail
 
 
 @in_place
@@ -201,7 +215,9 @@ def _integrate(points, stages, i, slope, bend, steepest):
             total += _cell(left, right, points[p] - points[p - 1])
         stages.log_below[i, p] = scale + math.log(total)
         slope[p] = right.value / total
-        bend[p] = min(max(slope[p] * (right.slope - slope[p]), -steepest), 0.0)  # where slopes lose their digits
+        bend[p] = min(
+            max(slope[p] * (right.slope - slope[p]), -steepest), 0.0
+        )  # where slopes lose their digits
         left = right
 
 
@@ -213,7 +229,8 @@ def step_of(n):
 
 @compiled
 def stages_of(means, n_top):
-    """The recursion for means (n,) of the numbers in their order, of which the first n_top < n are ordered."""
+    """The recursion for means (n,) of the numbers in their order, of which the first n_top < n are
+    ordered."""
     n = means.shape[0]
     points = grid(modes(means, n_top), step_of(n), _MARGIN + math.sqrt(2.0 * math.log(n)))
     n_points = points.shape[0]
@@ -233,7 +250,8 @@ def stages_of(means, n_top):
 
 @compiled
 def log_probabilities(means, starts, n_top):
-    """Of orders in S draws: means (S, n), those of order r being starts[r] to starts[r + 1], from the first down; (S, R)."""
+    """Of orders in S draws: means (S, n), those of order r being starts[r] to starts[r + 1], from
+    the first down; (S, R)."""
     result = np.empty((means.shape[0], n_top.shape[0]))
     for s in range(means.shape[0]):
         for r in range(n_top.shape[0]):
@@ -258,7 +276,8 @@ def _cut(left, right, width, x):
 
 @in_place
 def _share(rng, left, right, width):
-    """A share of a cell with a density ∝ exp(cubic): exponential proposals along the chord, almost all accepted."""
+    """A share of a cell with a density ∝ exp(cubic): exponential proposals along the chord, almost
+    all accepted."""
     rise = right.log - left.log
     kappa, gamma = _bends(left, right, width)
     bound, d = 0.125 * abs(kappa) + 0.0482 * abs(gamma), abs(rise)
@@ -275,7 +294,8 @@ def _share(rng, left, right, width):
 
 @in_place
 def _last_at_most(values, value, n):
-    """The last place p < n with values[p] ≤ value, of values that do not fall; −1 where there is none."""
+    """The last place p < n with values[p] ≤ value, of values that do not fall; −1 where there is
+    none."""
     low, high = -1, n
     while high - low > 1:
         middle = (low + high) // 2
@@ -316,13 +336,18 @@ def _below(rng, stages, i, ceiling):
             return points[0] + math.log(1.0 - random(rng)) / max(stages.slope[i, 0], 1.0)
         if cell == n - 1:
             return points[cell]
-        left, right, width = _point(stages, i, cell), _point(stages, i, cell + 1), points[cell + 1] - points[cell]
+        left, right, width = (
+            _point(stages, i, cell),
+            _point(stages, i, cell + 1),
+            points[cell + 1] - points[cell],
+        )
     return min(points[cell] + width * _share(rng, left, right, width), ceiling)
 
 
 @compiled
 def draw_in_order(rng, means, starts, n_top):
-    """Numbers u (n,) given the orders: those of order r are starts[r] to starts[r + 1], from the first down."""
+    """Numbers u (n,) given the orders: those of order r are starts[r] to starts[r + 1], from the
+    first down."""
     result = np.empty(means.shape[0])
     for r in range(n_top.shape[0]):
         first, m = starts[r], n_top[r]
@@ -338,9 +363,11 @@ def draw_in_order(rng, means, starts, n_top):
 
 @compiled
 def first_probabilities(means, starts):
-    """Probability that each number is the highest of its set in S draws, (S, n): sets are starts[r] to starts[r + 1].
+    """Probability that each number is the highest of its set in S draws, (S, n): sets are starts[r]
+    to starts[r + 1].
 
-    ∫ φ(t − mean_j) Π_{i ≠ j} Φ(t − mean_i) dt by the trapezoidal rule, about where the highest number can be.
+    ∫ φ(t − mean_j) Π_{i ≠ j} Φ(t − mean_i) dt by the trapezoidal rule, about where the highest
+    number can be.
     """
     result = np.empty(means.shape)
     for s in range(means.shape[0]):

@@ -1,4 +1,5 @@
-"""Threads for the parts of a sweep that allow it. Their number never changes a result: work is cut into fixed pieces."""
+"""Threads for the parts of a sweep that allow it. Their number never changes a result: work is cut
+into fixed pieces."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -21,14 +22,18 @@ def limit(n_threads: int) -> None:
 
 
 def n_cores() -> int:
-    """Cores this process may use: those it may run on, no more than a quota allows, as those of containers do."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores this process may use: those it may run on, no more than a quota allows, as those of
+    containers do."""
+    there = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return min([there, *_limits, *_quotas()])
 
 
 @cache
 def _quotas() -> tuple[int, ...]:
-    """Whole cores by each quota on this process: on its control group, and on those that hold this one."""
+    """Whole cores by each quota on this process: on its control group, and on those that hold this
+    one."""
     groups = [line.split(":", 2)[1:] for line in _lines(_GROUPS)]
     found = []
     for controllers, group in groups:
@@ -36,7 +41,12 @@ def _quotas() -> tuple[int, ...]:
             root = _CONTROLS / controllers
             folder = root / group.lstrip("/")
             for place in (folder, *folder.parents[: len(folder.parts) - len(root.parts)]):
-                words = [word for name in _QUOTA_FILES for line in _lines(place / name) for word in line.split()]
+                words = [
+                    word
+                    for name in _QUOTA_FILES
+                    for line in _lines(place / name)
+                    for word in line.split()
+                ]
                 if len(words) == 2 and words[0].isdigit():  # without a quota "max" or -1
                     found.append(max(1, int(words[0]) // int(words[1])))
     return tuple(found)
@@ -59,4 +69,8 @@ def _pool(process: int, n_workers: int) -> ThreadPoolExecutor:  # noqa: ARG001
 def apply(function: Callable[..., Any], pieces: Iterable[Any]) -> Iterator[Any]:
     """As ``map``, on all cores."""
     n_workers = n_cores()
-    return map(function, pieces) if n_workers == 1 else _pool(os.getpid(), n_workers).map(function, pieces)
+    return (
+        map(function, pieces)
+        if n_workers == 1
+        else _pool(os.getpid(), n_workers).map(function, pieces)
+    )

@@ -1,11 +1,13 @@
-"""Search for the partition with the least expected loss over the draws of a posterior, without a users × users matrix.
+"""Search for the partition with the least expected loss over the draws of a posterior, without a
+users × users matrix.
 
-z (N, U) holds N drawn partitions with labels below L; candidate (U,) is the partition that moves. tables (N, L, C) counts the
-users that are in cluster l of a draw and in cluster c of the candidate, sizes (C,) those in c; C is the candidate's capacity.
+z (N, U) holds N drawn partitions with labels below L; candidate (U,) is the partition that moves.
+tables (N, L, C) counts the users that are in cluster l of a draw and in cluster c of the candidate,
+sizes (C,) those in c; C is the candidate's capacity.
 
-Both losses are sums of a function g over table cells: Σ_c g(n_c) + Σ_l g(m_l) − 2 Σ_cl g(n_cl), with g(n) = n² for Binder's
-loss (ordered pairs on which two partitions disagree) and g(n) = n ln n for the variation of information (times U).
-``growth[n]`` is g(n + 1) − g(n).
+Both losses are sums of a function g over table cells: Σ_c g(n_c) + Σ_l g(m_l) − 2 Σ_cl g(n_cl),
+with g(n) = n² for Binder's loss (ordered pairs on which two partitions disagree) and g(n) = n ln n
+for the variation of information (times U). ``growth[n]`` is g(n + 1) − g(n).
 """
 
 import math
@@ -14,7 +16,11 @@ import numpy as np
 
 from dualview.numerics.compiling import called_soon, compiled
 
-_LABELS, _TABLES, _GROWTH = np.empty((1, 1), dtype=np.int32), np.empty((1, 1, 1), dtype=np.int32), np.empty(1)
+_LABELS, _TABLES, _GROWTH = (
+    np.empty((1, 1), dtype=np.int32),
+    np.empty((1, 1, 1), dtype=np.int32),
+    np.empty(1),
+)
 _PLACES, _GROWTHS = np.empty(1, dtype=np.int64), np.empty((1, 1, 1))
 
 
@@ -32,7 +38,8 @@ def growth_of(n_users, entropy):
 
 @compiled
 def overlap(a, b, table, growth):
-    """Σ_kl g(n_kl) over the contingency table of two partitions; table (L, L) to count in, all 0 before and after."""
+    """Σ_kl g(n_kl) over the contingency table of two partitions; table (L, L) to count in, all 0
+    before and after."""
     total = 0.0
     for u in range(a.shape[0]):
         total += growth[table[a[u], b[u]]]
@@ -44,7 +51,8 @@ def overlap(a, b, table, growth):
 
 @called_soon(_LABELS, 1, _GROWTH, 0, 1)
 def overlaps(z, n_labels, growth, first, step):
-    """Overlaps of draws first, first + step, … with all later ones: sums by draw, (N,), and each draw's with itself, (N,)."""
+    """Overlaps of draws first, first + step, … with all later ones: sums by draw, (N,), and each
+    draw's with itself, (N,)."""
     n_draws = z.shape[0]
     sums, own = np.zeros(n_draws), np.zeros(n_draws)
     table = np.zeros((n_labels, n_labels), dtype=np.int64)
@@ -65,13 +73,16 @@ def distances(candidate, z, n_labels, growth):
     table = np.zeros((n_labels, n_labels), dtype=np.int64)
     own = overlap(candidate, candidate, table, growth)
     for n in range(z.shape[0]):
-        result[n] = own + overlap(z[n], z[n], table, growth) - 2.0 * overlap(candidate, z[n], table, growth)
+        result[n] = (
+            own + overlap(z[n], z[n], table, growth) - 2.0 * overlap(candidate, z[n], table, growth)
+        )
     return result
 
 
 @called_soon(_LABELS, _PLACES, _TABLES, _GROWTHS, _GROWTH)
 def fill(z, candidate, tables, growths, growth):
-    """In place: count a whole candidate into tables; growths (N, L, C) holds the growth of each cell."""
+    """In place: count a whole candidate into tables; growths (N, L, C) holds the growth of each
+    cell."""
     n_draws, n_users = z.shape
     for n in range(n_draws):
         for u in range(n_users):
@@ -85,7 +96,8 @@ def fill(z, candidate, tables, growths, growth):
 
 @compiled
 def _shift(labels, tables, growths, growth, cluster, by):
-    """In place: count a user, whose label in each draw is given, into (by = 1) or out of (by = −1) a cluster."""
+    """In place: count a user, whose label in each draw is given, into (by = 1) or out of (by = −1)
+    a cluster."""
     for n in range(labels.shape[0]):
         tables[n, labels[n], cluster] += by
         growths[n, labels[n], cluster] = growth[tables[n, labels[n], cluster]]
@@ -107,9 +119,11 @@ def _costs_of_joining(labels, growths, sizes, growth):
 
 @called_soon(_PLACES, _LABELS, _PLACES, _TABLES, _GROWTHS, _PLACES, _GROWTH)
 def improve(order, by_user, candidate, tables, growths, sizes, growth):
-    """In place on candidate, tables, growths and sizes: move each user in turn to where the expected loss is least.
+    """In place on candidate, tables, growths and sizes: move each user in turn to where the
+    expected loss is least.
 
-    by_user (U, N) is z turned round. candidate[u] = −1 stands for a user who is nowhere yet. Returns how many moved.
+    by_user (U, N) is z turned round. candidate[u] = −1 stands for a user who is nowhere yet.
+    Returns how many moved.
     """
     moved = 0
     for u in order:

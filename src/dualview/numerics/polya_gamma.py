@@ -1,12 +1,14 @@
 """Exact draws of the Pólya–Gamma distribution PG(1, z) (Polson, Scott and Windle 2013).
 
-With x = 4ω and h = |z|/2 the density is cosh(h) exp(−h² x/2) f(x), and f is either of two series (Devroye 2009),
+With x = 4ω and h = |z|/2 the density is cosh(h) exp(−h² x/2) f(x), and f is either of two series
+(Devroye 2009),
 
     f(x) = a(x) Σ_n (−1)ⁿ (2n + 1) r^(n(n+1)/2),
 
-with a(x) = √(2/(π x³)) exp(−1/(2x)) and r = exp(−4/x), or with a(x) = (π/2) exp(−π² x/8) and r = exp(−π² x). The two meet at
-x = 2/π. Below it the first, above it the second has r ≤ exp(−2π): the sum lies between 1 − 3r and 1 and is compared with a
-uniform number term by term. No mass of a truncated distribution is needed, so no normal distribution function.
+with a(x) = √(2/(π x³)) exp(−1/(2x)) and r = exp(−4/x), or with a(x) = (π/2) exp(−π² x/8) and r =
+exp(−π² x). The two meet at x = 2/π. Below it the first, above it the second has r ≤ exp(−2π): the
+sum lies between 1 − 3r and 1 and is compared with a uniform number term by term. No mass of a
+truncated distribution is needed, so no normal distribution function.
 """
 
 import math
@@ -15,7 +17,9 @@ from dualview.numerics.compiling import compiled, inlined
 from dualview.numerics.streams import random, standard_normal
 
 _MEETING = 2.0 / math.pi
-_HEAD_MASS = 4.0 / math.pi * math.exp(-math.pi / 4.0)  # of the bound below the meeting point, an exponential distribution of e
+_HEAD_MASS = (
+    4.0 / math.pi * math.exp(-math.pi / 4.0)
+)  # of the bound below the meeting point, an exponential distribution of e
 _SURE = 1.0 - 3.0 * math.exp(-2.0 * math.pi)
 _STRONG = 1.0  # where both ways of drawing cost the same
 _SMALL = 0.1  # below it 3r is less than half a step of uniform numbers
@@ -23,7 +27,8 @@ _SMALL = 0.1  # below it 3r is less than half a step of uniform numbers
 
 @compiled
 def _below_series(level, ratio):
-    """Whether level ≤ Σ_n (−1)ⁿ (2n + 1) ratio^(n(n+1)/2), from its partial sums, which close in from both sides."""
+    """Whether level ≤ Σ_n (−1)ⁿ (2n + 1) ratio^(n(n+1)/2), from its partial sums, which close in
+    from both sides."""
     total = odd = power = product = sign = 1.0
     while True:
         odd += 2.0
@@ -39,7 +44,8 @@ def _below_series(level, ratio):
 
 @inlined
 def _weakly_tilted(rng, half):
-    """x by an exponential distribution above 2/π; below it by x = (2/π)/(1 + 2e/π)² with an exponential e. For small h."""
+    """x by an exponential distribution above 2/π; below it by x = (2/π)/(1 + 2e/π)² with an
+    exponential e. For small h."""
     rate = 0.125 * math.pi * math.pi + 0.5 * half * half
     tail_mass = 0.5 * math.pi / rate * math.exp(-_MEETING * rate)
     while True:
@@ -60,7 +66,8 @@ def _weakly_tilted(rng, half):
 
 @inlined
 def _inverse_gaussian(rng, mean):
-    """Inverse Gaussian with shape 1, by Michael, Schucany and Haas (1976), with roots that do not cancel."""
+    """Inverse Gaussian with shape 1, by Michael, Schucany and Haas (1976), with roots that do not
+    cancel."""
     normal = standard_normal(rng)
     excess = 0.5 * mean * normal * normal
     root = 1.0 + excess + math.sqrt(excess * (2.0 + excess))
@@ -69,7 +76,8 @@ def _inverse_gaussian(rng, mean):
 
 @inlined
 def _strongly_tilted(rng, half):
-    """x from an inverse Gaussian: the first a(x) bounds f everywhere. One in 1 + exp(−2h) is taken, so not for small h."""
+    """x from an inverse Gaussian: the first a(x) bounds f everywhere. One in 1 + exp(−2h) is taken,
+    so not for small h."""
     while True:
         x = _inverse_gaussian(rng, 1.0 / half)
         if x < _SMALL:
@@ -80,7 +88,9 @@ def _strongly_tilted(rng, half):
                 return x
         else:
             scaled = 0.5 * math.pi * x
-            level *= math.exp(0.125 * math.pi * math.pi * x - 0.5 / x) / (scaled * math.sqrt(scaled))
+            level *= math.exp(0.125 * math.pi * math.pi * x - 0.5 / x) / (
+                scaled * math.sqrt(scaled)
+            )
             if level < _SURE or _below_series(level, math.exp(-math.pi * math.pi * x)):
                 return x
 

@@ -1,4 +1,5 @@
-"""Slice sampling of one number (Neal 2003) for log densities that are NumPy code; ``slice_sampling`` has the compiled one."""
+"""Slice sampling of one number (Neal 2003) for log densities that are NumPy code;
+``slice_sampling`` has the compiled one."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +9,9 @@ import numpy as np
 _MOST_STEPS = 2000
 
 
-def slice_sample(rng: np.random.Generator, log_density: Callable[[float], float], start: float, width: float) -> float:
+def slice_sample(
+    rng: np.random.Generator, log_density: Callable[[float], float], start: float, width: float
+) -> float:
     """The next value of a chain that leaves the density as it is; −inf is outside its support.
 
     width: about the spread of the density; any width is right.
@@ -25,7 +28,9 @@ def slice_sample(rng: np.random.Generator, log_density: Callable[[float], float]
                 break
             left, right = (left + step, right) if outwards else (left, right + step)
         else:
-            raise ValueError("slice sampling: a tail does not fall; the density has no finite integral")
+            raise ValueError(
+                "slice sampling: a tail does not fall; the density has no finite integral"
+            )
     while True:
         point = left + (right - left) * rng.random()
         if log_density(point) >= height or not left < right:

@@ -17,8 +17,8 @@ def _factorised(matrix):
     return matrix
 
 
-# As in ``linalg``, for long vectors. Numba keeps compiled code under a function's place in the source, so that one function
-# compiled in two ways would be mixed up on disk.
+# As in ``linalg``, for long vectors. Numba keeps compiled code under a function's place in the
+# source, so that one function compiled in two ways would be mixed up on disk.
 @reordered
 def _solve(factor, vector):
     """In place: the solution x of C x = vector."""
@@ -40,11 +40,14 @@ def _solve_transposed(factor, vector):
 
 
 @standalone(python=True)
-def draw_by_coefficients(gram, weighted_outcome, noise_precision, prior_mean, prior_precision, noise):
-    """(C7) by a factorization of size coefficients: Λ = diag(prior_precision) + noise_precision · gram.
+def draw_by_coefficients(
+    gram, weighted_outcome, noise_precision, prior_mean, prior_precision, noise
+):
+    """(C7) by a factorization of size coefficients: Λ = diag(prior_precision) + noise_precision ·
+    gram.
 
-    weighted_outcome is designᵀ outcome, noise a standard normal vector. For up to ``TILES`` coefficients; NaN when the
-    factorization loses digits.
+    weighted_outcome is designᵀ outcome, noise a standard normal vector. For up to ``TILES``
+    coefficients; NaN when the factorization loses digits.
     """
     n = prior_mean.shape[0]
     factor, diagonal, draw = np.empty((n, n)), np.empty(n), np.empty(n)
@@ -66,8 +69,11 @@ def draw_by_coefficients(gram, weighted_outcome, noise_precision, prior_mean, pr
 
 
 @compiled
-def draw_by_observations(design, outcome, noise_precision, prior_mean, prior_precision, noise, outcome_noise):
-    """(C7) by a factorization of size observations: a prior draw, corrected by the residual it leaves.
+def draw_by_observations(
+    design, outcome, noise_precision, prior_mean, prior_precision, noise, outcome_noise
+):
+    """(C7) by a factorization of size observations: a prior draw, corrected by the residual it
+    leaves.
 
     NaN when the factorization loses digits.
     """
@@ -90,7 +96,8 @@ def draw_by_observations(design, outcome, noise_precision, prior_mean, prior_pre
 
 @compiled
 def draw_by_rotations(design, outcome, noise_precision, prior_mean, prior_precision, noise):
-    """(C7) by a QR factorization of the design stacked on the prior: slower, and keeps digits where the others lose them."""
+    """(C7) by a QR factorization of the design stacked on the prior: slower, and keeps digits where
+    the others lose them."""
     n_observations, n = design.shape
     stacked = np.zeros((n_observations + n, n))
     target = np.empty(n_observations + n)
@@ -126,7 +133,8 @@ def add_transposed_times(first, end, starts, columns, values, vector, total):
 
 @compiled
 def add_gram_times_many(first, end, starts, columns, values, vectors, total):
-    """In place: total (N, M) += Pᵀ P vectors over rows first to end, for several vectors (N, M) in one pass."""
+    """In place: total (N, M) += Pᵀ P vectors over rows first to end, for several vectors (N, M) in
+    one pass."""
     n = vectors.shape[1]
     projection = np.empty(n)
     for t in range(first, end):

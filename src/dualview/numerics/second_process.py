@@ -1,7 +1,9 @@
-"""A second process that compiles some of the standalone kernels while this one compiles the kernel that calls them.
+"""A second process that compiles some of the standalone kernels while this one compiles the kernel
+that calls them.
 
-Compiling holds Python's lock, so threads would not help. What the second process has compiled is read from disk. Where it
-cannot be started, or ends, this process compiles everything itself: nothing depends on it but the time.
+Compiling holds Python's lock, so threads would not help. What the second process has compiled is
+read from disk. Where it cannot be started, or ends, this process compiles everything itself:
+nothing depends on it but the time.
 """
 
 import os
@@ -16,7 +18,8 @@ from pathlib import Path
 from dualview.numerics.parallel import n_cores
 
 SWITCH = "DUALVIEW_COMPILE_PROCESSES"  # 1 in the second process, which starts no other
-# Packages are made without running their __init__ modules, which import much that kernels have no use for.
+# Packages are made without running their __init__ modules, which import much that kernels have no
+# use for.
 _PROGRAM = """
 import pathlib, sys, types
 folder = pathlib.Path(sys.argv[1])
@@ -34,7 +37,8 @@ Task = Callable[[], None]
 
 
 class SecondProcess:
-    """Does tasks, which can be pickled, the longest first; those it has not begun can be taken back.
+    """Does tasks, which can be pickled, the longest first; those it has not begun can be taken
+    back.
 
     first: what it begins with, and does for no one else. Should that fail, it does nothing.
     """
@@ -83,7 +87,9 @@ class SecondProcess:
         with self._changed:
             self._over = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._at is None or not self._at_spare, timeout=_PATIENCE)
+            self._changed.wait_for(
+                lambda: self._at is None or not self._at_spare, timeout=_PATIENCE
+            )
         if self._process is not None:
             self._process.kill()
             self._thread.join()
@@ -126,14 +132,18 @@ def is_wanted() -> bool:
     """Whether a second process may be started."""
     wanted = os.environ.get(SWITCH, "") or "2"
     if wanted not in ("1", "2"):
-        raise ValueError(f"{SWITCH} must be 1 or 2 (the default), the processes that compile a first fit; got {wanted!r}.")
+        raise ValueError(
+            f"{SWITCH} must be 1 or 2 (the default), the processes that compile a first fit; got "
+            f"{wanted!r}."
+        )
     return wanted == "2" and is_python() and n_cores() > 1
 
 
 def is_python() -> bool:
     """Whether ``sys.executable`` is an interpreter.
 
-    It is the program that holds this one where Python is frozen or embedded in something else, or it is empty.
+    It is the program that holds this one where Python is frozen or embedded in something else, or
+    it is empty.
     """
     name = os.path.basename(sys.executable or "").lower()
     return bool(_INTERPRETER.fullmatch(name)) and not getattr(sys, "frozen", False)
@@ -157,7 +167,9 @@ def _started() -> "subprocess.Popen[bytes] | None":
 def main() -> None:
     """The second process: does the tasks that come in, and says when each is done."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody else writes into the answers
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+    )  # nobody else writes into the answers
     while True:
         try:
             task = pickle.load(sys.stdin.buffer)

@@ -24,7 +24,8 @@ def similarity(z):
 
 @compiled
 def squared_losses(z, together):
-    """Σ_ij (1[z_i = z_j] − π_ij)² of each draw z (N, U) against a similarity π (U, U), less the constant Σ π²."""
+    """Σ_ij (1[z_i = z_j] − π_ij)² of each draw z (N, U) against a similarity π (U, U), less the
+    constant Σ π²."""
     n_draws, n_users = z.shape
     losses = np.zeros(n_draws)
     for n in range(n_draws):

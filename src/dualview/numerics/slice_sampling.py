@@ -9,17 +9,20 @@ from functools import partial
 from dualview.numerics.compiling import uncached
 from dualview.numerics.streams import random
 
-_MOST_STEPS = 2000  # outwards to either side: more than any density with an integral needs in logarithms
+_MOST_STEPS = (
+    2000  # outwards to either side: more than any density with an integral needs in logarithms
+)
 
 
 def sampler(target, reach=0):
     """Compile ``sample(rng, parameters, start, width)`` for one target.
 
-    ``target(x, parameters)`` is a compiled function that returns the log density up to a constant; −inf and NaN are outside its
-    support. width: about the spread of the density; any width is right. reach: widths that one step may span at most, split at
-    random between the two sides; 0 for no limit. From a start that is very unlikely a slice is very wide, and a limit keeps the
-    step from landing far out in a tail. ``sample`` raises ValueError where the density is not finite at its start or, without a
-    limit, does not fall.
+    ``target(x, parameters)`` is a compiled function that returns the log density up to a constant;
+    −inf and NaN are outside its support. width: about the spread of the density; any width is
+    right. reach: widths that one step may span at most, split at random between the two sides; 0
+    for no limit. From a start that is very unlikely a slice is very wide, and a limit keeps the
+    step from landing far out in a tail. ``sample`` raises ValueError where the density is not
+    finite at its start or, without a limit, does not fall.
     """
 
     in_place = partial(uncached, _nrt=False)

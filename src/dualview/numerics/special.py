@@ -47,7 +47,12 @@ def log_gamma(x):
 def log_gamma_ratio(x, h):
     """lnΓ(x + h) − lnΓ(x) − h ln x for x > 0, with its digits at large x."""
     ratio = h / x
-    return x * log1pmx(ratio) + (h - 0.5) * math.log1p(ratio) + stirling_remainder(x + h) - stirling_remainder(x)
+    return (
+        x * log1pmx(ratio)
+        + (h - 0.5) * math.log1p(ratio)
+        + stirling_remainder(x + h)
+        - stirling_remainder(x)
+    )
 
 
 @compiled

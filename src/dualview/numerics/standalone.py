@@ -1,13 +1,16 @@
-"""Kernels with machine code of their own, which the kernels that call them share. This module relies on Numba's insides.
+"""Kernels with machine code of their own, which the kernels that call them share. This module
+relies on Numba's insides.
 
-**What.** A part (:mod:`dualview.numerics.parts`) is compiled again inside every kernel that it ends up in. A large one is
-better compiled once: its callers call it by a name, under which its machine code is known to the process. The code is kept on
-disk like that of any kernel. A kernel that is read from disk reads what it calls first.
+**What.** A part (:mod:`dualview.numerics.parts`) is compiled again inside every kernel that it ends
+up in. A large one is better compiled once: its callers call it by a name, under which its machine
+code is known to the process. The code is kept on disk like that of any kernel. A kernel that is
+read from disk reads what it calls first.
 
-**Why.** What is the same in two models is compiled once for both. And a second process can compile a part of it: a kernel that
-says what it returns need not be there while its callers are compiled, so it waits until they are, and whichever process is free
-takes it (:mod:`dualview.numerics.second_process`). ``python -m benchmarks.compiling`` measures what that gains
-(docs/benchmarks.md).
+**Why.** What is the same in two models is compiled once for both. And a second process can compile
+a part of it: a kernel that says what it returns need not be there while its callers are compiled,
+so it waits until they are, and whichever process is free takes it
+(:mod:`dualview.numerics.second_process`). ``python -m benchmarks.compiling`` measures what that
+gains (docs/benchmarks.md).
 
 It has the switch and the versions of ``parts``.
 """
@@ -44,7 +47,8 @@ parts.require(_USED)
 
 @dataclass(frozen=True)
 class Needed:
-    """A standalone kernel for arguments of these types. Called, it is compiled or read from disk, and has its name."""
+    """A standalone kernel for arguments of these types. Called, it is compiled or read from disk,
+    and has its name."""
 
     module: str
     name: str
@@ -78,7 +82,8 @@ def _records(arguments: Iterable[Any]) -> list[type]:
 
 
 def _is_foreign(arguments: Iterable[Any]) -> bool:
-    """Whether some record is of a class from outside the package. The stamp of the disk cache does not cover its functions."""
+    """Whether some record is of a class from outside the package. The stamp of the disk cache does
+    not cover its functions."""
     from dualview.numerics.dispatch import is_own  # which imports what imports this module
 
     return not all(is_own(record) for record in _records(arguments))
@@ -87,7 +92,8 @@ def _is_foreign(arguments: Iterable[Any]) -> bool:
 class _NameLibrary(parts.PartLibrary):
     """No code: what has to be there before a kernel that calls a name.
 
-    Numba passes ``_reload_init`` on to all code that this becomes a part of, and runs it before such code is read from disk.
+    Numba passes ``_reload_init`` on to all code that this becomes a part of, and runs it before
+    such code is read from disk.
     """
 
     def __init__(self, own: Any, needed: Needed) -> None:
@@ -119,10 +125,12 @@ class _Compiler(parts.KernelCompiler):
 
 
 class _Face:
-    """What the callers of a standalone kernel see of it: how calls are resolved, and the names to call.
+    """What the callers of a standalone kernel see of it: how calls are resolved, and the names to
+    call.
 
-    kept: compiles it. options: for Numba. returns: the name of the parameter whose type it returns, a value of the type that it
-    returns, or None where that is found out by compiling it. work: how long compiling it takes, in any unit.
+    kept: compiles it. options: for Numba. returns: the name of the parameter whose type it returns,
+    a value of the type that it returns, or None where that is found out by compiling it. work: how
+    long compiling it takes, in any unit.
     """
 
     def __init__(self, kept: Any, options: dict[str, Any], returns: Any, work: float) -> None:
@@ -135,22 +143,32 @@ class _Face:
         if not _is_foreign(arguments):
             return self._kept
         if self._passing is None:
-            self._passing = numba.njit(pipeline_class=_Compiler, **self._options)(self._kept.py_func)
+            self._passing = numba.njit(pipeline_class=_Compiler, **self._options)(
+                self._kept.py_func
+            )
         return self._passing
 
     def get_call_template(self, arguments: Any, keywords: Any) -> Any:
-        """How a call with arguments of these types is resolved, as ``Dispatcher.get_call_template``."""
+        """How a call with arguments of these types is resolved, as
+        ``Dispatcher.get_call_template``."""
         given = {name: types.unliteral(argument) for name, argument in keywords.items()}
         plain = tuple(types.unliteral(argument) for argument in arguments)
         signature, folded = self._kept._compiler.fold_argument_types(plain, given)
         folded = tuple(folded)
         result = self._returned(folded)
-        if _opened is not None and result is not None and not _is_foreign(folded) and not self.is_made(folded):
+        if (
+            _opened is not None
+            and result is not None
+            and not _is_foreign(folded)
+            and not self.is_made(folded)
+        ):
             _opened.add(Needed(*self._place, folded))
         if result is None or not self._waits(folded):
             return type(self._kept).get_call_template(self._dispatcher(folded), folded, {})
         name = self._kept.py_func.__name__
-        template = templates.make_concrete_template(name, key=name, signatures=[templates.signature(result, *folded)])
+        template = templates.make_concrete_template(
+            name, key=name, signatures=[templates.signature(result, *folded)]
+        )
         return template, signature, folded, {}
 
     @property
@@ -173,7 +191,10 @@ class _Face:
             return True
         cache = self._kept._cache
         file = getattr(cache, "_cache_file", None)
-        return file is None or cache._index_key(arguments, self._kept.targetctx.codegen()) in file._load_index()
+        return (
+            file is None
+            or cache._index_key(arguments, self._kept.targetctx.codegen()) in file._load_index()
+        )
 
     def get_overload(self, signature: Any) -> Any:
         """The key under which callers find code that calls the kernel by name."""
@@ -182,7 +203,10 @@ class _Face:
             needed, context = Needed(*self._place, arguments), self._kept.targetctx
             if not self._waits(arguments):
                 self.make_ready(arguments)
-            result = self._returned(arguments) or self._dispatcher(arguments).overloads[arguments].signature.return_type
+            result = (
+                self._returned(arguments)
+                or self._dispatcher(arguments).overloads[arguments].signature.return_type
+            )
             code = self._kept.py_func.__code__
             description = SimpleNamespace(
                 mangled_name=needed.symbol,
@@ -194,7 +218,9 @@ class _Face:
             )
             own: list[Any] = []
             self._keys[arguments] = own.append  # as in parts
-            context.insert_user_function(own.append, description, [_NameLibrary(context.codegen(), needed)])
+            context.insert_user_function(
+                own.append, description, [_NameLibrary(context.codegen(), needed)]
+            )
         return self._keys[arguments]
 
     def make_ready(self, arguments: Any) -> None:
@@ -206,8 +232,13 @@ class _Face:
         made, expected = kernel.overloads[arguments], self._returned(arguments)
         needed = Needed(*self._place, arguments)
         if expected is not None and made.signature.return_type != expected:
-            raise TypeError(f"{needed.name} returns {made.signature.return_type}, and says that it returns {expected}.")
-        llvm.add_symbol(needed.symbol, made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+            raise TypeError(
+                f"{needed.name} returns {made.signature.return_type}, and says that it returns "
+                f"{expected}."
+            )
+        llvm.add_symbol(
+            needed.symbol, made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+        )
         self._ready.add(arguments)
 
 
@@ -217,13 +248,15 @@ _SOON: list[Needed] = []
 
 
 def expect_large(kernel: Any) -> None:
-    """Say that a kernel has many standalone ones inside, so that the second process is started before they are met."""
+    """Say that a kernel has many standalone ones inside, so that the second process is started
+    before they are met."""
     _LARGE.add(kernel.py_func)
 
 
 @dataclass(frozen=True)
 class SameCompiler:
-    """Makes sure that another process compiles the same: Numba's settings, and the functions of every kind.
+    """Makes sure that another process compiles the same: Numba's settings, and the functions of
+    every kind.
 
     kinds: as ``dispatch.own_kinds``.
     """
@@ -237,10 +270,16 @@ class SameCompiler:
         return cls(_settings(), _kinds())
 
     def __call__(self) -> None:
-        for place in [*self.kinds, *(place for functions in self.kinds.values() for place in functions.values())]:
+        for place in [
+            *self.kinds,
+            *(place for functions in self.kinds.values() for place in functions.values()),
+        ]:
             importlib.import_module(place.split(":")[0])
         own = _kinds()
-        if _settings() != self.settings or {record: own.get(record) for record in self.kinds} != self.kinds:
+        if (
+            _settings() != self.settings
+            or {record: own.get(record) for record in self.kinds} != self.kinds
+        ):
             raise RuntimeError("This process would compile something else.")
 
 
@@ -253,11 +292,16 @@ def _kinds() -> dict[str, dict[str, str]]:
 def _settings() -> dict[str, Any]:
     """Numba's settings, whether they come from the environment or were made by a program."""
     values = {name: getattr(numba.config, name) for name in dir(numba.config) if name.isupper()}
-    return {name: value for name, value in values.items() if isinstance(value, (str, int, float, type(None)))}
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, (str, int, float, type(None)))
+    }
 
 
 class _Opened:
-    """While a kernel is compiled: what it calls by name and has no code yet, and the process that may compile some of it."""
+    """While a kernel is compiled: what it calls by name and has no code yet, and the process that
+    may compile some of it."""
 
     def __init__(self) -> None:
         self.waiting: set[Needed] = set()
@@ -294,7 +338,8 @@ _opened: _Opened | None = None
 
 
 def _while_open(function: Any, compile_function: Callable[[], Any]) -> Any:
-    """What the compilation of a kernel gives, with a second process at hand. Compilations nest, the outermost has it."""
+    """What the compilation of a kernel gives, with a second process at hand. Compilations nest, the
+    outermost has it."""
     global _opened
     if _opened is not None or not is_wanted():
         return compile_function()
@@ -322,22 +367,31 @@ parts.around_kernels.append(_while_open)
 
 
 def expect_soon(kernel: Any, *arguments: Any) -> None:
-    """Say that a standalone kernel, which Python calls as well, will be called with such arguments after a large one."""
-    needed = Needed(kernel.py_func.__module__, kernel.py_func.__name__, tuple(numba.typeof(argument) for argument in arguments))
+    """Say that a standalone kernel, which Python calls as well, will be called with such arguments
+    after a large one."""
+    needed = Needed(
+        kernel.py_func.__module__,
+        kernel.py_func.__name__,
+        tuple(numba.typeof(argument) for argument in arguments),
+    )
     _SOON.append(needed)
 
 
-def called_by_name(kernel: Any, renewed: Callable[[Any], Any] | None, returns: Any, work: float, **options: Any) -> None:
+def called_by_name(
+    kernel: Any, renewed: Callable[[Any], Any] | None, returns: Any, work: float, **options: Any
+) -> None:
     """Let other kernels call this one by name.
 
-    renewed: gives a second dispatcher of the same function its own place on disk; None: Python calls the kernel as well, and
-    both share one.
+    renewed: gives a second dispatcher of the same function its own place on disk; None: Python
+    calls the kernel as well, and both share one.
     """
     options = {"no_cfunc_wrapper": True, **options}
     kept = kernel
     if renewed is not None:
         kept = renewed(
-            numba.njit(cache=kernel._cache.cache_path is not None, pipeline_class=_Compiler, **options)(kernel.py_func)
+            numba.njit(
+                cache=kernel._cache.cache_path is not None, pipeline_class=_Compiler, **options
+            )(kernel.py_func)
         )
     face = _Face(kept, options, returns, work)
     _FACES[kernel.py_func.__module__, kernel.py_func.__name__] = face

@@ -1,8 +1,9 @@
-"""Random numbers inside compiled code, from a short stream that is an array of four words, or from a NumPy Generator.
+"""Random numbers inside compiled code, from a short stream that is an array of four words, or from
+a NumPy Generator.
 
-Handing a Generator to compiled code costs as much as redrawing a whole view of fifty users, so the sampler's calls get a stream
-that the chain's Generator has just seeded: ``stream_of(rng)``. The words are the state of
-xoshiro256++ (Blackman and Vigna 2021) and move on in place.
+Handing a Generator to compiled code costs as much as redrawing a whole view of fifty users, so the
+sampler's calls get a stream that the chain's Generator has just seeded: ``stream_of(rng)``. The
+words are the state of xoshiro256++ (Blackman and Vigna 2021) and move on in place.
 """
 
 import math
@@ -18,7 +19,8 @@ _ULP = 2.0**-53
 
 
 def streams_of(rng: Any, n: int) -> Any:
-    """n streams seeded by a Generator, which moves on: the ones that ``stream_of`` gives one after the other."""
+    """n streams seeded by a Generator, which moves on: the ones that ``stream_of`` gives one after
+    the other."""
     source = rng.bit_generator
     if isinstance(source, np.random.MT19937):  # its raw words have 32 bits
         words = source.random_raw(8 * n).reshape(n, 8)
@@ -82,7 +84,9 @@ def stream_standard_gamma(state, shape):
             cube = root * root * root
             uniform = 1.0 - stream_random(state)
             square = normal * normal
-            quick = uniform < 1.0 - 0.0331 * square * square  # inside what the logarithms would accept, nearly always
+            quick = (
+                uniform < 1.0 - 0.0331 * square * square
+            )  # inside what the logarithms would accept, nearly always
             if quick or math.log(uniform) < 0.5 * square + third * (1.0 - cube + math.log(cube)):
                 return boost * third * cube
 
@@ -108,7 +112,11 @@ def standard_normal(rng):
 
 def standard_gamma(rng, shape):
     """Gamma with this shape and scale 1."""
-    return stream_standard_gamma(rng, shape) if isinstance(rng, np.ndarray) else rng.standard_gamma(shape)
+    return (
+        stream_standard_gamma(rng, shape)
+        if isinstance(rng, np.ndarray)
+        else rng.standard_gamma(shape)
+    )
 
 
 @overload(random)

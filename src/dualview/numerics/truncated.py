@@ -1,7 +1,8 @@
-"""Draws from a normal distribution restricted to an interval, by rejection from whichever proposal accepts often (Robert 1995).
+"""Draws from a normal distribution restricted to an interval, by rejection from whichever proposal
+accepts often (Robert 1995).
 
-Nothing is evaluated that could lose its digits far out in a tail, and every proposal is accepted with a probability that is
-bounded away from 0, whatever the interval.
+Nothing is evaluated that could lose its digits far out in a tail, and every proposal is accepted
+with a probability that is bounded away from 0, whatever the interval.
 """
 
 import math
@@ -14,7 +15,8 @@ _SQRT_2PI = math.sqrt(2.0 * math.pi)
 
 @in_place
 def _uniform(rng, low, high, peak):
-    """Uniform proposals for an interval on which the density varies little; peak: the point of highest density."""
+    """Uniform proposals for an interval on which the density varies little; peak: the point of
+    highest density."""
     while True:
         point = low + (high - low) * random(rng)
         if random(rng) < math.exp(0.5 * (peak - point) * (peak + point)):
@@ -23,7 +25,8 @@ def _uniform(rng, low, high, peak):
 
 @in_place
 def _tail(rng, low, high):
-    """An interval on the positive side: exponential proposals, or uniform ones where it is short."""
+    """An interval on the positive side: exponential proposals, or uniform ones where it is
+    short."""
     root = math.sqrt(low * low + 4.0)
     rate = 0.5 * (low + root)
     if high - low < math.exp(0.25 * (low * low - low * root) + 0.5) / rate:

@@ -1,8 +1,10 @@
-"""The distribution of an observation given its location: the interface of outcomes and of their predictive distributions.
+"""The distribution of an observation given its location: the interface of outcomes and of their
+predictive distributions.
 
-A location is linear in the users' latent vectors. An :class:`Outcome` says how observations scatter about their locations. A
-:class:`Mixture` is a predictive distribution: a mixture over the draws of a posterior and what each draw leaves open. A new
-kind of outcome is one file with both.
+A location is linear in the users' latent vectors. An :class:`Outcome` says how observations scatter
+about their locations. A
+:class:`Mixture` is a predictive distribution: a mixture over the draws of a posterior and what each
+draw leaves open. A new kind of outcome is one file with both.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +23,8 @@ _CELLS = 2_000_000  # components × cases held at once
 
 
 class Parts(NamedTuple):
-    """Components of some cases: log weights, locations and standard deviations, each (S, cases) or (S, 1)."""
+    """Components of some cases: log weights, locations and standard deviations, each (S, cases) or
+    (S, 1)."""
 
     log_weights: Array
     locations: Array
@@ -29,7 +32,8 @@ class Parts(NamedTuple):
 
 
 class Mixture(ABC):
-    """n cases of S components each; ``parts(cases)`` gives those of a slice, so that only a batch of cases is ever held."""
+    """n cases of S components each; ``parts(cases)`` gives those of a slice, so that only a batch
+    of cases is ever held."""
 
     def __init__(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> None:
         self._n = n
@@ -38,7 +42,8 @@ class Mixture(ABC):
 
     @classmethod
     def over_draws(cls, n: int, locations: Callable[[slice], Array], sds: Array) -> Self:
-        """One component per draw, all alike in weight: locations (S, cases) of a slice of the cases, sds (S,)."""
+        """One component per draw, all alike in weight: locations (S, cases) of a slice of the
+        cases, sds (S,)."""
         log_weights = np.full((len(sds), 1), -np.log(len(sds)))
         return cls(n, len(sds), lambda cases: Parts(log_weights, locations(cases), sds[:, None]))
 
@@ -95,31 +100,39 @@ class Mixture(ABC):
 class Outcome(ABC):
     """The distribution of observations given their locations, in S draws of a posterior.
 
-    case: what a log density is of. is_joint: several observations have one log density together, as the items of a ranking do;
-    predictions for new users then draw latent vectors, where they would otherwise add their variance to that of a location.
+    case: what a log density is of. is_joint: several observations have one log density together, as
+    the items of a ranking do; predictions for new users then draw latent vectors, where they would
+    otherwise add their variance to that of a location.
     """
 
     case = "observation"
     is_joint = False
 
     def spread(self, cases: slice) -> Array:  # noqa: ARG002
-        """Standard deviations of noise that is added to the locations of some observations, (S, cases), (S, 1) or (1, 1).
+        """Standard deviations of noise that is added to the locations of some observations, (S,
+        cases), (S, 1) or (1, 1).
 
-        Predictions add its variance to that of the locations. The default is none: the location is a parameter of the
-        observation's distribution, as log odds are.
+        Predictions add its variance to that of the locations. The default is none: the location is
+        a parameter of the observation's distribution, as log odds are.
         """
         return np.zeros((1, 1))
 
     @abstractmethod
     def log_density(self, values: Array, locations: Array, cases: slice) -> Array:
-        """Log density, or log probability, of values (cases,) given their locations (S, cases); (S, cases)."""
+        """Log density, or log probability, of values (cases,) given their locations (S, cases); (S,
+        cases)."""
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002
-        """Observations given their locations (S, cases), one for each; (S, cases). Predictive checks need it."""
-        raise InputError(f"{type(self).__name__} cannot draw observations given their locations: it lacks `draw`.")
+        """Observations given their locations (S, cases), one for each; (S, cases). Predictive
+        checks need it."""
+        raise InputError(
+            f"{type(self).__name__} cannot draw observations given their locations: it lacks "
+            "`draw`."
+        )
 
     def of_draws(self, draws: NDArray[np.intp]) -> "Outcome":  # noqa: ARG002
-        """The same for components that belong to these draws, (R,); itself by default, where draws have nothing of their own.
+        """The same for components that belong to these draws, (R,); itself by default, where draws
+        have nothing of their own.
 
         The noise of :meth:`spread` is not meant: it is in the components.
         """
@@ -127,4 +140,5 @@ class Outcome(ABC):
 
     @abstractmethod
     def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> Mixture:
-        """The predictive distribution of n observations whose locations, with their noise, are mixtures of normals."""
+        """The predictive distribution of n observations whose locations, with their noise, are
+        mixtures of normals."""

@@ -24,13 +24,16 @@ class BinaryOutcome(Outcome):
         """1 with the probability that the log odds say, else 0, (S, cases)."""
         return np.asarray(rng.random(locations.shape) < expit(locations), dtype=float)
 
-    def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "ChoiceMixture":
+    def predictive(
+        self, n: int, n_components: int, parts: Callable[[slice], Parts]
+    ) -> "ChoiceMixture":
         """Probabilities of 1."""
         return ChoiceMixture(n, n_components, parts)
 
 
 class ChoiceMixture(Mixture):
-    """The probability of 1 in each of n yes-or-no cases: Σ_s w_s E σ(N(location_s, sd_s²)), locations being log odds."""
+    """The probability of 1 in each of n yes-or-no cases: Σ_s w_s E σ(N(location_s, sd_s²)),
+    locations being log odds."""
 
     @cached_property
     def mean(self) -> Array:
@@ -52,12 +55,14 @@ class ChoiceMixture(Mixture):
         return np.asarray(np.sqrt(self.mean * (1.0 - self.mean)))
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of the probability of 1 in each case, over what the posterior leaves open, (n, 2)."""
+        """Central interval of the probability of 1 in each case, over what the posterior leaves
+        open, (n, 2)."""
         odds = NormalMixture(self._n, self._n_components, self._spread_parts)
         return np.asarray(expit(odds.interval(probability)))
 
     def _spread_parts(self, cases: slice) -> Parts:
-        """Log odds with a little spread where a draw leaves none, so that they have a distribution function to invert."""
+        """Log odds with a little spread where a draw leaves none, so that they have a distribution
+        function to invert."""
         log_weights, locations, sds = self._parts(cases)
         return Parts(log_weights, locations, np.maximum(sds, 1e-6 * (1.0 + np.abs(locations))))
 
@@ -69,13 +74,17 @@ class ChoiceMixture(Mixture):
         result = np.empty(self._n)
         for cases, (log_weights, locations, sds) in self._batches():
             sign = 2.0 * values[cases] - 1.0
-            probability = (np.exp(log_weights) * expected_probability(sign * locations, sds)).sum(axis=0)
+            probability = (np.exp(log_weights) * expected_probability(sign * locations, sds)).sum(
+                axis=0
+            )
             result[cases] = np.log(probability)
         return result
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent outcomes of each case, (n, cases)."""
-        return np.asarray(draws_generator(n, seed, self._n).random((n, self._n)) < self.mean, dtype=float)
+        return np.asarray(
+            draws_generator(n, seed, self._n).random((n, self._n)) < self.mean, dtype=float
+        )
 
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
@@ -87,7 +96,8 @@ _GRID = np.arange(-40.0, 40.0 + _STEP, _STEP)
 def expected_probability(locations: Array, sds: Array) -> Array:
     """E σ(N(location, sd²)): quadrature over the normal where it is narrow, else over the logistic.
 
-    The second is P(L < X) = E Φ((location − L)/sd) for a logistic L, by the trapezoidal rule. Both are right to rounding.
+    The second is P(L < X) = E Φ((location − L)/sd) for a logistic L, by the trapezoidal rule. Both
+    are right to rounding.
     """
     if not np.any(sds):
         return np.asarray(expit(locations))

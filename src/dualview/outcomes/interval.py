@@ -1,7 +1,9 @@
-"""Outcomes with normal noise that are recorded as intervals: censored or rounded numbers, and counts.
+"""Outcomes with normal noise that are recorded as intervals: censored or rounded numbers, and
+counts.
 
-A number y lies about its location with normal noise, on the scale of the location. What is recorded of it is an interval that
-holds it; numbers that are recorded exactly are intervals without a width. Counts are recorded on a scale of their own.
+A number y lies about its location with normal noise, on the scale of the location. What is recorded
+of it is an interval that holds it; numbers that are recorded exactly are intervals without a width.
+Counts are recorded on a scale of their own.
 """
 
 from collections.abc import Callable
@@ -17,7 +19,9 @@ from dualview.outcomes.base import Array, Mixture, Parts
 from dualview.outcomes.normal import NormalMixture, NormalOutcome
 from dualview.outcomes.truncated_normal import log_mass
 
-_EXACT_COUNTS = 100  # counts below it have their own probabilities in means; from it on a count is a number
+_EXACT_COUNTS = (
+    100  # counts below it have their own probabilities in means; from it on a count is a number
+)
 
 
 class Record(Protocol):
@@ -49,7 +53,8 @@ class Record(Protocol):
 
 
 def log_probability(low: Array, high: Array, locations: Array, sds: Any) -> Array:
-    """ln P(low ≤ y ≤ high) of y ~ N(location, sd²), and its log density where the ends are equal; shapes broadcast."""
+    """ln P(low ≤ y ≤ high) of y ~ N(location, sd²), and its log density where the ends are equal;
+    shapes broadcast."""
     low, high, locations, sds = np.broadcast_arrays(low, high, locations, sds)
     exact = low == high
     if exact.all():
@@ -64,7 +69,9 @@ def log_probability(low: Array, high: Array, locations: Array, sds: Any) -> Arra
 
 
 def _log_density(values: Array, locations: Array, sds: Array) -> Array:
-    return np.asarray(-0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((values - locations) / sds) ** 2)
+    return np.asarray(
+        -0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((values - locations) / sds) ** 2
+    )
 
 
 def _log_mass(low: Array, high: Array, locations: Array, sds: Array) -> Array:
@@ -72,7 +79,8 @@ def _log_mass(low: Array, high: Array, locations: Array, sds: Array) -> Array:
 
 
 class IntervalOutcome(NormalOutcome):
-    """Numbers with normal noise about their locations, of which intervals are recorded; sds as in :class:`NormalOutcome`."""
+    """Numbers with normal noise about their locations, of which intervals are recorded; sds as in
+    :class:`NormalOutcome`."""
 
     def __init__(self, sds: ArrayLike | Callable[[slice], Array], record: Record) -> None:
         super().__init__(sds)
@@ -94,17 +102,21 @@ class IntervalOutcome(NormalOutcome):
 
 
 class IntervalMixture(NormalMixture):
-    """Σ_s w_s N(y; location_s, sd_s²) for each of n cases: numbers as they are, of which something is recorded.
+    """Σ_s w_s N(y; location_s, sd_s²) for each of n cases: numbers as they are, of which something
+    is recorded.
 
     Means, intervals and draws are of the numbers; ``log_density`` is that of what was recorded.
     """
 
-    def __init__(self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Record) -> None:
+    def __init__(
+        self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Record
+    ) -> None:
         super().__init__(n, n_components, parts)
         self._record = record
 
     def log_density(self, y: Any) -> Array:
-        """Log probability of what was recorded: rounded numbers (n,), or ``Censored``; log density of exact numbers."""
+        """Log probability of what was recorded: rounded numbers (n,), or ``Censored``; log density
+        of exact numbers."""
         low, high = self._record.intervals(self._record.checked(y, self._n))
         return mixed_log_probability(self, low, high)
 
@@ -116,14 +128,19 @@ def mixed_log_probability(mixture: Mixture, low: Array, high: Array) -> Array:
         own = log_weights + log_probability(low[cases], high[cases], locations, sds)
         top = own.max(axis=0)
         with np.errstate(divide="ignore"):
-            result[cases] = top + np.log(np.exp(own - np.where(np.isfinite(top), top, 0.0)).sum(axis=0))
+            result[cases] = top + np.log(
+                np.exp(own - np.where(np.isfinite(top), top, 0.0)).sum(axis=0)
+            )
     return result
 
 
 class CountMixture(Mixture):
-    """Counts in each of n cases: a mixture of normal numbers, on the scale of the locations, is recorded as counts."""
+    """Counts in each of n cases: a mixture of normal numbers, on the scale of the locations, is
+    recorded as counts."""
 
-    def __init__(self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Record) -> None:
+    def __init__(
+        self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Record
+    ) -> None:
         super().__init__(n, n_components, parts)
         self._record = record
         self._numbers = NormalMixture(n, n_components, parts)
@@ -136,14 +153,17 @@ class CountMixture(Mixture):
             weights = np.exp(log_weights)
             weights = weights / weights.sum(axis=0)
             for power, total in ((1, first), (2, second)):
-                moment = np.where(weights > 0.0, self._raw_moment(power, locations, sds), 0.0)  # it may be infinite
+                moment = np.where(
+                    weights > 0.0, self._raw_moment(power, locations, sds), 0.0
+                )  # it may be infinite
                 total[cases] = (weights * moment).sum(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
             variance = second - first**2
         return first, np.where(np.isfinite(second), np.sqrt(np.maximum(variance, 0.0)), np.inf)
 
     def _raw_moment(self, power: int, locations: Array, sds: Array) -> Array:
-        """E countᵖ of each component: counts below ``_EXACT_COUNTS`` by their probabilities, others as numbers."""
+        """E countᵖ of each component: counts below ``_EXACT_COUNTS`` by their probabilities, others
+        as numbers."""
         counts = np.arange(self._record.lowest, _EXACT_COUNTS)
         bounds = self._record.scaled(counts + 0.5)
         below = ndtr((bounds[0] - locations) / sds)
@@ -175,7 +195,8 @@ class CountMixture(Mixture):
         return self._counts(self._numbers.quantile(probability))
 
     def interval(self, probability: float = 0.95) -> Array:
-        """The counts at both ends of a central interval, (n, 2), which holds at least this probability."""
+        """The counts at both ends of a central interval, (n, 2), which holds at least this
+        probability."""
         return self._counts(self._numbers.interval(probability))
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
@@ -213,7 +234,12 @@ def _exponential_part(power: int, bound: float, locations: Array, sds: Array) ->
     def moment(j: int) -> Array:
         with np.errstate(over="ignore"):
             return np.asarray(
-                np.exp(j * locations + 0.5 * (j * sds) ** 2 + log_ndtr((locations - bound) / sds + j * sds), dtype=float)
+                np.exp(
+                    j * locations
+                    + 0.5 * (j * sds) ** 2
+                    + log_ndtr((locations - bound) / sds + j * sds),
+                    dtype=float,
+                )
             )
 
     if power == 1:
@@ -227,4 +253,6 @@ def whole_counts(values: Array, name: str) -> None:
     """Raise where numbers are not whole or below 0."""
     wrong = (values != np.round(values)) | (values < 0)
     if wrong.any():
-        raise InputError(f"{name} must hold counts, whole numbers from 0; got {values[wrong][0]:g}.")
+        raise InputError(
+            f"{name} must hold counts, whole numbers from 0; got {values[wrong][0]:g}."
+        )

@@ -15,7 +15,8 @@ from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 _PRECISION = 2e-13  # of quantiles, in units of themselves or of the smallest component
 _FEWEST_COMPONENTS, _LARGE_SHARE = 50, 0.2  # for telling that a mean rests on few components
 NO_DENSITY = (
-    "There is no density here: some draws have a single value, as the latent behavior of a cluster does when its users "
+    "There is no density here: some draws have a single value, as the latent behavior of a "
+    "cluster does when its users "
     "share one. Use interval and draws."
 )
 
@@ -23,11 +24,14 @@ NO_DENSITY = (
 class NormalOutcome(Outcome):
     """Numbers with normal noise about their locations.
 
-    sds: standard deviations of the noise in S draws, (S,); or sds(cases), (S, cases), where observations differ.
+    sds: standard deviations of the noise in S draws, (S,); or sds(cases), (S, cases), where
+    observations differ.
     """
 
     def __init__(self, sds: ArrayLike | Callable[[slice], Array]) -> None:
-        self._sds: Array | Callable[[slice], Array] = sds if callable(sds) else np.asarray(sds, dtype=float)
+        self._sds: Array | Callable[[slice], Array] = (
+            sds if callable(sds) else np.asarray(sds, dtype=float)
+        )
 
     def spread(self, cases: slice) -> Array:
         """Standard deviations of some observations, (S, cases) or (S, 1)."""
@@ -38,7 +42,9 @@ class NormalOutcome(Outcome):
         sds = self.spread(cases)
         if not np.all(sds > 0):
             raise InputError(NO_DENSITY)
-        return np.asarray(-0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((values - locations) / sds) ** 2)
+        return np.asarray(
+            -0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((values - locations) / sds) ** 2
+        )
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:
         """Locations with normal noise, (S, cases)."""
@@ -68,16 +74,19 @@ class NormalMixture(Mixture):
     def mean(self) -> Array:
         """Expected value of each case.
 
-        The mean need not exist: if a user without observations takes part in the outcome, a cluster's spread may have such
-        heavy tails that the estimate changes with every seed. ``mean_unsure`` marks such cases; ``median`` always exists.
+        The mean need not exist: if a user without observations takes part in the outcome, a
+        cluster's spread may have such heavy tails that the estimate changes with every seed.
+        ``mean_unsure`` marks such cases; ``median`` always exists.
         """
         return self._moments[0]
 
     @cached_property
     def mean_unsure(self) -> NDArray[np.bool_]:
-        """Whether the mean of each case depends on few components, as it does if no mean exists; the median does not.
+        """Whether the mean of each case depends on few components, as it does if no mean exists;
+        the median does not.
 
-        It does if the largest of at least 50 components contributes a fifth of the expected distance from the median.
+        It does if the largest of at least 50 components contributes a fifth of the expected
+        distance from the median.
         """
         result, medians = np.zeros(self._n, dtype=bool), self.median
         if self._n_components < _FEWEST_COMPONENTS:
@@ -101,7 +110,8 @@ class NormalMixture(Mixture):
         return np.asarray(np.sqrt(self._moments[1]))
 
     def log_density(self, y: ArrayLike) -> Array:
-        """Log of the mean density at y (n,); there is none where a component is a single value (standard deviation 0)."""
+        """Log of the mean density at y (n,); there is none where a component is a single value
+        (standard deviation 0)."""
         values = self._values(y)
         result = np.empty(self._n)
         for cases, (log_weights, locations, sds) in self._batches():
@@ -129,7 +139,8 @@ class NormalMixture(Mixture):
         return result
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each case, (n, 2): quantiles of the mixture, not a normal approximation of it."""
+        """Central interval of each case, (n, 2): quantiles of the mixture, not a normal
+        approximation of it."""
         return np.stack([self.quantile(end) for end in interval_ends(probability)], axis=-1)
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
@@ -163,7 +174,8 @@ def _below(weights: Array, locations: Array, sds: Array, values: Array) -> Array
 def _quantile(parts: Parts, probability: float) -> Array:
     """Where the distribution function has a value, (cases,): a bracketed root in asinh(y / scale).
 
-    Components may be many orders of magnitude wider than others, and the scale is that of the smallest.
+    Components may be many orders of magnitude wider than others, and the scale is that of the
+    smallest.
     """
     sizes = np.abs(parts.locations) + parts.sds
     scale = np.where(sizes > 0.0, sizes, np.inf).min(axis=0)
@@ -171,16 +183,25 @@ def _quantile(parts: Parts, probability: float) -> Array:
     arrays = (np.exp(parts.log_weights), parts.locations, parts.sds)
 
     def excess(t: Array, cases: NDArray[np.intp]) -> Array:
-        weights, locations, sds = (part if part.shape[1] == 1 else part[:, cases] for part in arrays)
+        weights, locations, sds = (
+            part if part.shape[1] == 1 else part[:, cases] for part in arrays
+        )
         return _below(weights, locations, sds, scale[cases] * np.sinh(t)) - probability
 
     low, high = (np.arcsinh(end / scale) for end in _reach(parts))
-    ends = (low - 1.0, high + 1.0)  # a single value at an end has the probability on one side of it only
+    ends = (
+        low - 1.0,
+        high + 1.0,
+    )  # a single value at an end has the probability on one side of it only
     tolerances = {"xatol": _PRECISION, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
-    found = elementwise.find_root(excess, ends, args=(np.arange(len(scale)),), tolerances=tolerances)
+    found = elementwise.find_root(
+        excess, ends, args=(np.arange(len(scale)),), tolerances=tolerances
+    )
     return np.asarray(scale * np.sinh(found.x))
 
 
 def _reach(parts: Parts) -> tuple[Array, Array]:
     """Bounds with practically no probability outside."""
-    return (parts.locations - 40.0 * parts.sds).min(axis=0), (parts.locations + 40.0 * parts.sds).max(axis=0)
+    return (parts.locations - 40.0 * parts.sds).min(axis=0), (
+        parts.locations + 40.0 * parts.sds
+    ).max(axis=0)

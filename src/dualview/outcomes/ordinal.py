@@ -26,7 +26,9 @@ class Levels:
         """Places from 0 of outcomes, which are numbers or names of levels."""
         given = as_array(outcomes, "y")
         if given.ndim != 1:
-            raise InputError(f"Levels must be one-dimensional, one per case; got shape {given.shape}.")
+            raise InputError(
+                f"Levels must be one-dimensional, one per case; got shape {given.shape}."
+            )
         if given.dtype.kind in "biuf":
             place = {float(value): i for i, value in enumerate(self.values)}
             keys: list[Any] = given.astype(float).tolist()
@@ -40,7 +42,8 @@ class Levels:
 
 
 class OrdinalOutcome(Outcome):
-    """One of several ordered levels; a location η says P(level ≤ l) = σ(c_l − η), cut points (S, L − 1) being each draw's."""
+    """One of several ordered levels; a location η says P(level ≤ l) = σ(c_l − η), cut points (S, L
+    − 1) being each draw's."""
 
     def __init__(self, cut_points: Array, levels: Levels) -> None:
         self.cut_points, self.levels = cut_points, levels
@@ -65,15 +68,20 @@ class OrdinalOutcome(Outcome):
         place = (utility[..., None] > self.cut_points[:, None, :]).sum(axis=-1)
         return np.asarray(self.levels.values[place])
 
-    def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "LevelMixture":
+    def predictive(
+        self, n: int, n_components: int, parts: Callable[[slice], Parts]
+    ) -> "LevelMixture":
         """Probabilities of the levels."""
         return LevelMixture(n, n_components, parts, self)
 
 
 class LevelMixture(Mixture):
-    """Probabilities of ordered levels in each of n cases; numbers are those that the levels count as."""
+    """Probabilities of ordered levels in each of n cases; numbers are those that the levels count
+    as."""
 
-    def __init__(self, n: int, n_components: int, parts: Callable[[slice], Parts], outcome: OrdinalOutcome) -> None:
+    def __init__(
+        self, n: int, n_components: int, parts: Callable[[slice], Parts], outcome: OrdinalOutcome
+    ) -> None:
         super().__init__(n, n_components, parts)
         self._outcome = outcome
 
@@ -90,12 +98,20 @@ class LevelMixture(Mixture):
         for cases, (log_weights, locations, sds) in self._batches():
             weights = np.broadcast_to(np.exp(log_weights), locations.shape)
             weights = weights / weights.sum(axis=0)
-            below = [(weights * expected_probability(cut[:, None] - locations, sds)).sum(axis=0) for cut in cuts.T]
-            above = [(weights * expected_probability(locations - cut[:, None], sds)).sum(axis=0) for cut in cuts.T]
+            below = [
+                (weights * expected_probability(cut[:, None] - locations, sds)).sum(axis=0)
+                for cut in cuts.T
+            ]
+            above = [
+                (weights * expected_probability(locations - cut[:, None], sds)).sum(axis=0)
+                for cut in cuts.T
+            ]
             zeros = np.zeros_like(below[0])
             low, high = np.array([zeros, *below]), np.array([*below, 1.0 + zeros])
             up, down = np.array([1.0 + zeros, *above]), np.array([*above, zeros])
-            result[cases] = np.where(low < 0.5, high - low, up - down).T  # whichever keeps its digits
+            result[cases] = np.where(
+                low < 0.5, high - low, up - down
+            ).T  # whichever keeps its digits
         return result
 
     @property
@@ -123,7 +139,8 @@ class LevelMixture(Mixture):
         return np.asarray(self._outcome.levels.values[np.minimum(place, len(self.levels) - 1)])
 
     def interval(self, probability: float = 0.95) -> Array:
-        """The levels at both ends of a central interval, (n, 2), which holds at least this probability."""
+        """The levels at both ends of a central interval, (n, 2), which holds at least this
+        probability."""
         return np.stack([self._quantile(end) for end in interval_ends(probability)], axis=-1)
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:

@@ -20,9 +20,11 @@ _CELLS = 2_000_000  # components × rows held at once
 
 
 class Orders(NamedTuple):
-    """Rankings as orders of rows: ranking r has rows[starts[r]:starts[r + 1]], from the first place down.
+    """Rankings as orders of rows: ranking r has rows[starts[r]:starts[r + 1]], from the first place
+    down.
 
-    n_top (R,): how many of them are in order, at least one fewer than there are: the others are below, in no order.
+    n_top (R,): how many of them are in order, at least one fewer than there are: the others are
+    below, in no order.
     """
 
     rows: Places
@@ -31,11 +33,16 @@ class Orders(NamedTuple):
 
     @classmethod
     def of(cls, ranking: Places, place: Array) -> "Orders":
-        """From the ranking of each row, numbers from 0 of which none is left out, and its place, inf where it has none."""
+        """From the ranking of each row, numbers from 0 of which none is left out, and its place,
+        inf where it has none."""
         rows = np.lexsort((place, ranking)).astype(np.int64)
         sizes = np.bincount(ranking)
         n_top = np.bincount(ranking, np.isfinite(place), len(sizes)).astype(np.int64)
-        return cls(rows, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.minimum(n_top, sizes - 1))
+        return cls(
+            rows,
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            np.minimum(n_top, sizes - 1),
+        )
 
     @property
     def ranking(self) -> Places:
@@ -45,13 +52,19 @@ class Orders(NamedTuple):
     def log_probabilities(self, locations: Array) -> Array:
         """Of the rankings given the utilities' expectations (S, n), (S, R)."""
         _check(locations)
-        return np.asarray(log_probabilities(np.ascontiguousarray(locations[:, self.rows]), self.starts, self.n_top))
+        return np.asarray(
+            log_probabilities(
+                np.ascontiguousarray(locations[:, self.rows]), self.starts, self.n_top
+            )
+        )
 
     def drawn_utilities(self, rng: np.random.Generator, locations: Array) -> Array:
         """Given the rankings and the utilities' expectations (n,), (n,)."""
         _check(locations)
         result = np.empty(len(locations))
-        result[self.rows] = draw_in_order(stream_of(rng), locations[self.rows], self.starts, self.n_top)
+        result[self.rows] = draw_in_order(
+            stream_of(rng), locations[self.rows], self.starts, self.n_top
+        )
         return result
 
     def sorted_by(self, utilities: Array) -> "Orders":
@@ -60,7 +73,8 @@ class Orders(NamedTuple):
         return self._replace(rows=own)
 
     def scores(self) -> Array:
-        """Rough utilities (n,): normal quantiles of the places, the same for all items of a ranking that have none."""
+        """Rough utilities (n,): normal quantiles of the places, the same for all items of a ranking
+        that have none."""
         sizes = np.diff(self.starts)[self.ranking]
         place = np.arange(len(self.rows)) - self.starts[self.ranking]
         n_top = self.n_top[self.ranking]
@@ -71,7 +85,8 @@ class Orders(NamedTuple):
 
 
 class RankedRows(NamedTuple):
-    """The rows of R rankings, one for each item: ranking r has rows[starts[r]:starts[r + 1]]. ids (R,): names for messages."""
+    """The rows of R rankings, one for each item: ranking r has rows[starts[r]:starts[r + 1]]. ids
+    (R,): names for messages."""
 
     rows: Places
     starts: Places
@@ -81,7 +96,11 @@ class RankedRows(NamedTuple):
     def of(cls, ranking: Places, ids: list[str]) -> "RankedRows":
         """From the ranking of each row, as a position in ids."""
         sizes = np.bincount(ranking, minlength=len(ids))
-        return cls(np.argsort(ranking, kind="stable"), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), ids)
+        return cls(
+            np.argsort(ranking, kind="stable"),
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            ids,
+        )
 
     @property
     def ranking(self) -> Places:
@@ -99,9 +118,13 @@ class RankedRows(NamedTuple):
         try:
             values = np.asarray(given, dtype=float)
         except (TypeError, ValueError):
-            raise InputError("place must hold whole numbers from 1, and NaN for items that were not ranked.") from None
+            raise InputError(
+                "place must hold whole numbers from 1, and NaN for items that were not ranked."
+            ) from None
         if values.shape != (len(self.rows),):
-            raise InputError(f"place must have a value per row, ({len(self.rows)},); got shape {values.shape}.")
+            raise InputError(
+                f"place must have a value per row, ({len(self.rows)},); got shape {values.shape}."
+            )
         values = np.where(np.isnan(values), np.inf, values)
         for r in range(len(self.ids)):
             found = np.sort(values[self.own(r)])
@@ -115,11 +138,17 @@ class RankedRows(NamedTuple):
         if not len(found):
             return f"{what}no place at all. Leave it out."
         if len(np.unique(found)) < len(found):
-            return f"{what}{', '.join(f'{x:g}' for x in found[:6])}. Ties are not supported: leave such rankings out."
-        return f"{what}{', '.join(f'{x:g}' for x in found[:6])}. Items that were not ranked have NaN."
+            return (
+                f"{what}{', '.join(f'{x:g}' for x in found[:6])}. Ties are not supported: "
+                "leave such rankings out."
+            )
+        return (
+            f"{what}{', '.join(f'{x:g}' for x in found[:6])}. Items that were not ranked have NaN."
+        )
 
     def batches(self, n_components: int) -> Iterator[tuple[slice, list[int]]]:
-        """Rankings in the order of their rows, some at a time, and the rows from the first to the last of them."""
+        """Rankings in the order of their rows, some at a time, and the rows from the first to the
+        last of them."""
         order = sorted(range(len(self.ids)), key=lambda r: int(self.own(r).min()))
         some: list[int] = []
         low = high = 0
@@ -135,7 +164,8 @@ class RankedRows(NamedTuple):
 
 
 class RankingOutcome(Outcome):
-    """Places of items by their utilities, which have standard normal noise; locations are the utilities' expectations."""
+    """Places of items by their utilities, which have standard normal noise; locations are the
+    utilities' expectations."""
 
     case = "ranking"
     is_joint = True
@@ -144,33 +174,45 @@ class RankingOutcome(Outcome):
         self.ranked = ranked
 
     def log_density(self, values: Array, locations: Array, cases: slice) -> Array:
-        """Log probabilities of rankings, (S, R): one for all rows of a ranking. All rows are needed at once."""
+        """Log probabilities of rankings, (S, R): one for all rows of a ranking. All rows are needed
+        at once."""
         if cases.indices(len(self.ranked.rows)) != (0, len(self.ranked.rows), 1):
             raise InputError("Rankings have a probability as a whole only: give all their rows.")
-        return Orders.of(self.ranked.ranking, self.ranked.places(values)).log_probabilities(locations)
+        return Orders.of(self.ranked.ranking, self.ranked.places(values)).log_probabilities(
+            locations
+        )
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002
         """Places of all items, (S, n)."""
-        utilities, result = locations + rng.standard_normal(locations.shape), np.empty(locations.shape)
+        utilities, result = (
+            locations + rng.standard_normal(locations.shape),
+            np.empty(locations.shape),
+        )
         for r in range(len(self.ranked.ids)):
             own = self.ranked.own(r)
             result[:, own] = _places_of(utilities[:, own])
         return result
 
-    def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "RankingMixture":
+    def predictive(
+        self, n: int, n_components: int, parts: Callable[[slice], Parts]
+    ) -> "RankingMixture":
         """Probabilities of being first."""
         return RankingMixture(n, n_components, parts, self.ranked)
 
 
 class RankingMixture(Mixture):
-    """Rankings of items, a row each: the probability of being first of its ranking, and of whole rankings."""
+    """Rankings of items, a row each: the probability of being first of its ranking, and of whole
+    rankings."""
 
-    def __init__(self, n: int, n_components: int, parts: Callable[[slice], Parts], ranked: RankedRows) -> None:
+    def __init__(
+        self, n: int, n_components: int, parts: Callable[[slice], Parts], ranked: RankedRows
+    ) -> None:
         super().__init__(n, n_components, parts)
         self._ranked = ranked
 
     def _some(self) -> Iterator[tuple[Places, Places, Array, Array]]:
-        """Rows of some rankings, where each begins, weights (S, rows) that sum to one, and expected utilities (S, rows)."""
+        """Rows of some rankings, where each begins, weights (S, rows) that sum to one, and expected
+        utilities (S, rows)."""
         for cases, rankings in self._ranked.batches(self._n_components):
             log_weights, locations, _ = self._parts(cases)
             rows = np.concatenate([self._ranked.own(r) for r in rankings])
@@ -203,7 +245,8 @@ class RankingMixture(Mixture):
         return np.asarray(np.sqrt(chances * (1.0 - chances)))
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of the probability of being first, over what the posterior leaves open, (n, 2)."""
+        """Central interval of the probability of being first, over what the posterior leaves open,
+        (n, 2)."""
         return self._quantiles(list(interval_ends(probability)))
 
     def _quantiles(self, levels: list[float]) -> Array:
@@ -217,22 +260,37 @@ class RankingMixture(Mixture):
         return result
 
     def before(self, first: ArrayLike, second: ArrayLike) -> Array:
-        """Probability that the item of one row is placed before that of another row of the same ranking, for pairs of rows."""
+        """Probability that the item of one row is placed before that of another row of the same
+        ranking, for pairs of rows."""
         one, other = np.atleast_1d(np.asarray(first)), np.atleast_1d(np.asarray(second))
-        if one.dtype.kind not in "iu" or other.dtype.kind not in "iu" or one.shape != other.shape or one.ndim != 1:
-            raise InputError("before needs positions of rows, as many of the first as of the second.")
-        if min(one.min(initial=0), other.min(initial=0)) < 0 or max(one.max(initial=0), other.max(initial=0)) >= self._n:
+        if (
+            one.dtype.kind not in "iu"
+            or other.dtype.kind not in "iu"
+            or one.shape != other.shape
+            or one.ndim != 1
+        ):
+            raise InputError(
+                "before needs positions of rows, as many of the first as of the second."
+            )
+        if (
+            min(one.min(initial=0), other.min(initial=0)) < 0
+            or max(one.max(initial=0), other.max(initial=0)) >= self._n
+        ):
             raise InputError(f"before needs positions of rows from 0 to {self._n - 1}.")
         ranking = self._ranked.ranking
         if (ranking[one] != ranking[other]).any():
-            raise InputError("before compares items of one ranking; some pairs are of two rankings.")
+            raise InputError(
+                "before compares items of one ranking; some pairs are of two rankings."
+            )
         result = np.empty(len(one))
         for rows, _, weights, locations in self._some():
             place = np.full(self._n, -1)
             place[rows] = np.arange(len(rows))
             asked = np.flatnonzero(place[one] >= 0)
             i, j = place[one[asked]], place[other[asked]]
-            result[asked] = (weights[:, i] * ndtr((locations[:, i] - locations[:, j]) / np.sqrt(2.0))).sum(axis=0)
+            result[asked] = (
+                weights[:, i] * ndtr((locations[:, i] - locations[:, j]) / np.sqrt(2.0))
+            ).sum(axis=0)
         return result
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
@@ -247,7 +305,8 @@ class RankingMixture(Mixture):
         return result
 
     def log_density(self, y: ArrayLike) -> Array:
-        """Log probability of each ranking, (R,), from the places y of all rows, (n,), NaN for items that were not ranked."""
+        """Log probability of each ranking, (R,), from the places y of all rows, (n,), NaN for items
+        that were not ranked."""
         place = self._ranked.places(y)
         result = np.empty(len(self._ranked.ids))
         for cases, rankings in self._ranked.batches(self._n_components):
@@ -271,5 +330,10 @@ def _places_of(utilities: Array) -> Array:
     """Places from 1 of utilities (S, k), (S, k)."""
     order = np.argsort(-utilities, axis=1)
     result = np.empty(utilities.shape)
-    np.put_along_axis(result, order, np.broadcast_to(np.arange(1.0, utilities.shape[1] + 1), utilities.shape), axis=1)
+    np.put_along_axis(
+        result,
+        order,
+        np.broadcast_to(np.arange(1.0, utilities.shape[1] + 1), utilities.shape),
+        axis=1,
+    )
     return result

@@ -14,7 +14,10 @@ from dualview.outcomes.normal import NormalMixture
 
 _NODES = 128  # of integrals over a weight λ; right to seven digits from one degree of freedom on
 _LEAST_SHARE = 1e-13  # of the weights above the nodes
-_STRATA, _LEAST_COMPONENTS = 8, 4000  # of quantiles: weights for each component, and components in all at least
+_STRATA, _LEAST_COMPONENTS = (
+    8,
+    4000,
+)  # of quantiles: weights for each component, and components in all at least
 _GOLDEN = 0.5 * (5**0.5 - 1.0)
 
 
@@ -26,9 +29,12 @@ def log_student(x: Array, scale: Any, dof: Any) -> Array:
 
 
 def weight_nodes(dof: Array) -> tuple[Array, Array]:
-    """Weights λ ~ Gamma(ν/2, ν/2) on a grid of ln λ, and the logarithms of their shares, each (…, K) for ν (…)."""
+    """Weights λ ~ Gamma(ν/2, ν/2) on a grid of ln λ, and the logarithms of their shares, each (…,
+    K) for ν (…)."""
     half = 0.5 * np.asarray(dof, dtype=float)[..., None]
-    low = -np.maximum(30.0 / half, np.minimum(9.0, 60.0 / np.sqrt(half)))  # outcomes some hundred scales away rest on these
+    low = -np.maximum(
+        30.0 / half, np.minimum(9.0, 60.0 / np.sqrt(half))
+    )  # outcomes some hundred scales away rest on these
     high = np.log(gammainccinv(half, _LEAST_SHARE) / half)
     places = low + (high - low) * (np.arange(_NODES) + 0.5) / _NODES
     log_shares = half * (places - np.exp(places))
@@ -41,25 +47,36 @@ def log_smeared_student(x: Array, sds: Any, scales: Any, dof: Any) -> Array:
     if not np.any(sds):
         return log_student(x, scales, dof)
     weights, log_shares = weight_nodes(np.asarray(dof, dtype=float))
-    total = np.full(np.broadcast_shapes(np.shape(x), np.shape(sds), np.shape(scales), np.shape(dof)), -np.inf)
+    total = np.full(
+        np.broadcast_shapes(np.shape(x), np.shape(sds), np.shape(scales), np.shape(dof)), -np.inf
+    )
     for k in range(_NODES):
         variance = np.square(sds) + np.square(scales) / weights[..., k]
-        total = np.logaddexp(total, log_shares[..., k] - 0.5 * (np.log(2.0 * np.pi * variance) + x**2 / variance))
+        total = np.logaddexp(
+            total, log_shares[..., k] - 0.5 * (np.log(2.0 * np.pi * variance) + x**2 / variance)
+        )
     return np.where(np.asarray(sds) > 0.0, total, log_student(x, scales, dof))
 
 
 class StudentOutcome(Outcome):
-    """Numbers with Student-t noise about their locations: scales (S,) and degrees of freedom (S,) in S draws.
+    """Numbers with Student-t noise about their locations: scales (S,) and degrees of freedom (S,)
+    in S draws.
 
     roots (n,): by what the scales of observations are divided; None for 1.
     """
 
     def __init__(self, scales: Array, dof: Array, roots: Array | None = None) -> None:
-        self.scales, self.dof, self.roots = np.asarray(scales, dtype=float), np.asarray(dof, dtype=float), roots
+        self.scales, self.dof, self.roots = (
+            np.asarray(scales, dtype=float),
+            np.asarray(dof, dtype=float),
+            roots,
+        )
 
     def scale(self, cases: slice) -> Array:
         """Of the noise of some observations, (S, cases) or (S, 1)."""
-        return self.scales[:, None] if self.roots is None else self.scales[:, None] / self.roots[cases]
+        return (
+            self.scales[:, None] if self.roots is None else self.scales[:, None] / self.roots[cases]
+        )
 
     def of_draws(self, draws: NDArray[np.intp]) -> "StudentOutcome":
         return StudentOutcome(self.scales[draws], self.dof[draws], self.roots)
@@ -70,9 +87,13 @@ class StudentOutcome(Outcome):
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:
         """Locations with noise, (S, cases)."""
-        return np.asarray(locations + self.scale(cases) * rng.standard_t(self.dof[:, None], locations.shape))
+        return np.asarray(
+            locations + self.scale(cases) * rng.standard_t(self.dof[:, None], locations.shape)
+        )
 
-    def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> "StudentMixture":
+    def predictive(
+        self, n: int, n_components: int, parts: Callable[[slice], Parts]
+    ) -> "StudentMixture":
         """A mixture of Student-t distributions, smeared where locations are not sure."""
         return StudentMixture(n, n_components, parts, self)
 
@@ -80,10 +101,13 @@ class StudentOutcome(Outcome):
 class StudentMixture(Mixture):
     """Σ_s w_s [N(location_s, sd_s²) + scale_s · t_{ν_s}] for each of n cases.
 
-    Quantiles are those of the same mixture with t distributions as mixtures of several normal ones in each component.
+    Quantiles are those of the same mixture with t distributions as mixtures of several normal ones
+    in each component.
     """
 
-    def __init__(self, n: int, n_components: int, parts: Callable[[slice], Parts], outcome: StudentOutcome) -> None:
+    def __init__(
+        self, n: int, n_components: int, parts: Callable[[slice], Parts], outcome: StudentOutcome
+    ) -> None:
         super().__init__(n, n_components, parts)
         self._outcome = outcome
         self._strata = max(_STRATA, -(-_LEAST_COMPONENTS // n_components))
@@ -93,17 +117,25 @@ class StudentMixture(Mixture):
         """Weights λ of each component, (S, strata), at levels that differ between components."""
         half = 0.5 * self._outcome.dof[:, None]
         shift = (0.5 + _GOLDEN * np.arange(len(half))[:, None]) % 1.0
-        return np.asarray(gammaincinv(half, (np.arange(self._strata) + shift) / self._strata) / half)
+        return np.asarray(
+            gammaincinv(half, (np.arange(self._strata) + shift) / self._strata) / half
+        )
 
     @cached_property
     def _normal(self) -> NormalMixture:
         def parts(cases: slice) -> Parts:
             log_weights, locations, sds = self._parts(cases)
             shape = (self._n_components, self._strata, locations.shape[1])
-            variances = np.square(sds)[:, None] + np.square(self._outcome.scale(cases))[:, None] / self._weights[..., None]
+            variances = (
+                np.square(sds)[:, None]
+                + np.square(self._outcome.scale(cases))[:, None] / self._weights[..., None]
+            )
             log_weights = np.broadcast_to(log_weights[:, None] - np.log(self._strata), shape)
             rows = (self._n_components * self._strata, -1)
-            wide = (np.broadcast_to(values, shape).reshape(rows) for values in (locations[:, None], np.sqrt(variances)))
+            wide = (
+                np.broadcast_to(values, shape).reshape(rows)
+                for values in (locations[:, None], np.sqrt(variances))
+            )
             return Parts(log_weights.reshape(rows), *wide)
 
         return NormalMixture(self._n, self._n_components * self._strata, parts)
@@ -118,7 +150,9 @@ class StudentMixture(Mixture):
             mean[cases] = (weights * locations).sum(axis=0)
             noise = np.square(self._outcome.scale(cases)) * spread
             parts = (locations - mean[cases]) ** 2 + np.square(sds) + noise
-            variance[cases] = np.where(weights > 0.0, weights * np.where(weights > 0.0, parts, 0.0), 0.0).sum(axis=0)
+            variance[cases] = np.where(
+                weights > 0.0, weights * np.where(weights > 0.0, parts, 0.0), 0.0
+            ).sum(axis=0)
         return mean, variance
 
     @property
@@ -128,7 +162,8 @@ class StudentMixture(Mixture):
 
     @property
     def std(self) -> Array:
-        """Standard deviation of each case; infinite where some draw has two degrees of freedom or fewer."""
+        """Standard deviation of each case; infinite where some draw has two degrees of freedom or
+        fewer."""
         return np.asarray(np.sqrt(self._moments[1]))
 
     @cached_property
@@ -154,11 +189,15 @@ class StudentMixture(Mixture):
         result = np.empty((n, self._n))
         for cases, (log_weights, locations, sds) in self._batches():
             weights = np.broadcast_to(np.exp(log_weights), locations.shape)
-            scales, sds = (np.broadcast_to(part, locations.shape) for part in (self._outcome.scale(cases), sds))
+            scales, sds = (
+                np.broadcast_to(part, locations.shape) for part in (self._outcome.scale(cases), sds)
+            )
             for i in range(locations.shape[1]):
                 chosen = rng.choice(len(weights), n, p=weights[:, i] / weights[:, i].sum())
                 noise = scales[chosen, i] * rng.standard_t(self._outcome.dof[chosen])
-                result[:, cases.start + i] = locations[chosen, i] + sds[chosen, i] * rng.standard_normal(n) + noise
+                result[:, cases.start + i] = (
+                    locations[chosen, i] + sds[chosen, i] * rng.standard_normal(n) + noise
+                )
         return result
 
     def log_density(self, y: ArrayLike) -> Array:
@@ -166,6 +205,8 @@ class StudentMixture(Mixture):
         values, result = self._values(y), np.empty(self._n)
         for cases, (log_weights, locations, sds) in self._batches():
             away = values[cases] - locations
-            own = log_weights + log_smeared_student(away, sds, self._outcome.scale(cases), self._outcome.dof[:, None])
+            own = log_weights + log_smeared_student(
+                away, sds, self._outcome.scale(cases), self._outcome.dof[:, None]
+            )
             result[cases] = np.logaddexp.reduce(own, axis=0)
         return result

@@ -1,4 +1,5 @@
-"""The standard normal distribution between two bounds: nothing underflows, however far out or close together they are.
+"""The standard normal distribution between two bounds: nothing underflows, however far out or close
+together they are.
 
 Most bounds are neither. Those that are go another way, by logarithms.
 """
@@ -66,7 +67,9 @@ def _hard_mass(low: Array, high: Array, width: Array) -> Array:
 
 def _hard_quantiles(levels: Array, low: Array, high: Array, width: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        wide = ndtri_exp(np.logaddexp(log_ndtr(low) + np.log1p(-levels), log_ndtr(high) + np.log(levels)))
+        wide = ndtri_exp(
+            np.logaddexp(log_ndtr(low) + np.log1p(-levels), log_ndtr(high) + np.log(levels))
+        )
         return np.where(_is_flat(low, high, width), low + levels * width, wide)
 
 

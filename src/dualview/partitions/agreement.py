@@ -1,8 +1,9 @@
 """Whether users act as they look: a label for each view, and the prior of their agreement, (M16).
 
-A user who agrees has one label for both views and is one customer of the partition prior; one who does not draws a second label
-from the same weights, and is two. With T tables of features every table agrees with behavior or draws a label of its own, each
-with a ρ of its own. agrees (T, U): who does by construction; two labels that were drawn apart may still be the same.
+A user who agrees has one label for both views and is one customer of the partition prior; one who
+does not draws a second label from the same weights, and is two. With T tables of features every
+table agrees with behavior or draws a label of its own, each with a ρ of its own. agrees (T, U): who
+does by construction; two labels that were drawn apart may still be the same.
 """
 
 import math
@@ -26,7 +27,8 @@ _WORDS = {None: None, "full": None}
 
 
 class Agreement(NamedTuple):
-    """What a state says of agreement: the labels of behavior, acts (U,), and of each table of features, looks (T, U).
+    """What a state says of agreement: the labels of behavior, acts (U,), and of each table of
+    features, looks (T, U).
 
     agrees (T, U): whose table agrees with behavior. shares (T,): ρ, the probability that it does.
     """
@@ -40,7 +42,12 @@ class Agreement(NamedTuple):
     def full(cls, z: Labels, shares: Sequence[float]) -> "Agreement":
         """Everybody acts as they look in every table."""
         looks = np.tile(z, (len(shares), 1))
-        return cls(z.copy(), looks, np.ones(looks.shape, dtype=np.bool_), np.array(shares, dtype=np.float64))
+        return cls(
+            z.copy(),
+            looks,
+            np.ones(looks.shape, dtype=np.bool_),
+            np.array(shares, dtype=np.float64),
+        )
 
     @property
     def n_customers(self) -> int:
@@ -134,7 +141,8 @@ LEARNT = Beta(1.0, 1.0)
 
 
 def agreement_prior(value: Any) -> AgreementPrior | None:
-    """The prior that ``agreement`` of the estimator or of a command line stands for; None where both views share all labels."""
+    """The prior that ``agreement`` of the estimator or of a command line stands for; None where
+    both views share all labels."""
     if isinstance(value, Beta | KnownAgreement):
         return value
     found: Any = value.strip().lower() if isinstance(value, str) else value
@@ -150,16 +158,27 @@ def agreement_prior(value: Any) -> AgreementPrior | None:
             found = None
         if isinstance(found, Beta):
             return found
-    if isinstance(found, abstract.Real) and not isinstance(found, bool) and 0.0 <= float(found) <= 1.0:
+    if (
+        isinstance(found, abstract.Real)
+        and not isinstance(found, bool)
+        and 0.0 <= float(found) <= 1.0
+    ):
         return None if float(found) == 1.0 else KnownAgreement(float(found))
-    wanted = 'None or "full" (users act as they look), "learnt", a share from 0 to 1, Beta(a, b) or the text "beta(A,B)"'
+    wanted = (
+        'None or "full" (users act as they look), "learnt", a share from 0 to 1, Beta(a, '
+        'b) or the text "beta(A,B)"'
+    )
     raise InputError(f"agreement must be {wanted}; got {value!r}.")
 
 
-def agreement_priors(value: Any, tables: Sequence[str] = ()) -> AgreementPrior | tuple[AgreementPrior, ...] | None:
-    """The prior that ``agreement`` stands for, or one for each of several tables; None where all views share all labels.
+def agreement_priors(
+    value: Any, tables: Sequence[str] = ()
+) -> AgreementPrior | tuple[AgreementPrior, ...] | None:
+    """The prior that ``agreement`` stands for, or one for each of several tables; None where all
+    views share all labels.
 
-    value may name some tables, {"profile": 0.9, "activity": "learnt"}, or be that in words; the others agree.
+    value may name some tables, {"profile": 0.9, "activity": "learnt"}, or be that in words; the
+    others agree.
     """
     found = _by_table(value)
     if isinstance(found, tuple):
@@ -188,7 +207,8 @@ def _by_table(value: Any) -> Any:
 
 
 def agreement_text(value: Any, tables: Sequence[str] = ()) -> str | None:
-    """What ``agreement`` stands for in words, the same for all that mean the same; None for full agreement."""
+    """What ``agreement`` stands for in words, the same for all that mean the same; None for full
+    agreement."""
     prior = agreement_priors(value, tables)
     if not isinstance(prior, tuple):
         return None if prior is None else str(prior)
@@ -198,7 +218,8 @@ def agreement_text(value: Any, tables: Sequence[str] = ()) -> str | None:
 def draw_labels(
     rng: np.random.Generator, partition: PartitionPrior, alpha: float, agrees: NDArray[np.bool_]
 ) -> tuple[Labels, Labels]:
-    """The labels of behavior (U,) and of the tables (T, U) from the prior, given who agrees: those of all customers."""
+    """The labels of behavior (U,) and of the tables (T, U) from the prior, given who agrees: those
+    of all customers."""
     n_tables, n_users = agrees.shape
     customers = partition.draw(rng, n_users + int((~agrees).sum()), alpha)
     acts = customers[:n_users]

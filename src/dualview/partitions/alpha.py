@@ -1,4 +1,5 @@
-"""Priors of the concentration α, small classes with the same methods, and the words that choose one."""
+"""Priors of the concentration α, small classes with the same methods, and the words that choose
+one."""
 
 import math
 import numbers as abstract
@@ -38,10 +39,14 @@ def _text(value: float) -> str:
 
 def _checked(owner: str, shape: Any, size: Any, name: str) -> tuple[float, float]:
     """Both parameters as floats that keep α in the range of numbers."""
-    shape, size = positive_number(shape, f"{owner}: shape"), positive_number(size, f"{owner}: {name}")
+    shape, size = (
+        positive_number(shape, f"{owner}: shape"),
+        positive_number(size, f"{owner}: {name}"),
+    )
     if not _LEAST_SHAPE <= shape <= LARGEST or not SMALLEST <= size <= LARGEST:
         raise InputError(
-            f"{owner} takes a shape from {_LEAST_SHAPE} and a {name} from {SMALLEST:g}, both up to {LARGEST:g}, so that α "
+            f"{owner} takes a shape from {_LEAST_SHAPE} and a {name} from {SMALLEST:g}, both up "
+            f"to {LARGEST:g}, so that α "
             f"neither overflows nor underflows; got {shape:g} and {size:g}."
         )
     return shape, size
@@ -159,9 +164,12 @@ class Known:
 
 
 PAPER = InverseGamma(0.5, 0.5)
-# Much mass near 0, so that one cluster has a prior probability of about a half, and a tail for many. See benchmarks/alpha.py.
+# Much mass near 0, so that one cluster has a prior probability of about a half, and a tail for
+# many. See benchmarks/alpha.py.
 DEFAULT = Gamma(0.25, 0.25)
-_WANTED = 'None, "paper", a positive number, or a prior: Gamma(shape, rate) or InverseGamma(shape, scale)'
+_WANTED = (
+    'None, "paper", a positive number, or a prior: Gamma(shape, rate) or InverseGamma(shape, scale)'
+)
 _CALL = re.compile(r"(inverse)?[ _-]?gamma\s*\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)")
 
 
@@ -173,14 +181,19 @@ def concentration(alpha: Any) -> Concentration:
         return alpha
     if isinstance(alpha, str) and alpha == "paper":
         return PAPER
-    if isinstance(alpha, abstract.Real) and not isinstance(alpha, bool) and 0 < float(alpha) < np.inf:
+    if (
+        isinstance(alpha, abstract.Real)
+        and not isinstance(alpha, bool)
+        and 0 < float(alpha) < np.inf
+    ):
         return Known(float(alpha))
     got = repr(alpha) if isinstance(alpha, str | bool | abstract.Real) else type(alpha).__name__
     raise InputError(f"alpha must be {_WANTED}; got {got}.")
 
 
 def concentration_from_text(text: str | None) -> Concentration | None:
-    """What the text on a command line or in a file stands for: "paper", "1.5", "gamma(2, 4)", "inverse gamma(0.5, 0.5)".
+    """What the text on a command line or in a file stands for: "paper", "1.5", "gamma(2, 4)",
+    "inverse gamma(0.5, 0.5)".
 
     None stands for the default and stays None.
     """
@@ -195,5 +208,6 @@ def concentration_from_text(text: str | None) -> Concentration | None:
         raise
     except ValueError:
         raise InputError(
-            f"alpha must be a positive number, paper, gamma(SHAPE,RATE) or inverse-gamma(SHAPE,SCALE); got {text!r}."
+            "alpha must be a positive number, paper, gamma(SHAPE,RATE) or "
+            f"inverse-gamma(SHAPE,SCALE); got {text!r}."
         ) from None

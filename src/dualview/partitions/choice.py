@@ -1,4 +1,5 @@
-"""Which prior over partitions a model has: from its number of clusters, and from the words or objects that choose a process."""
+"""Which prior over partitions a model has: from its number of clusters, and from the words or
+objects that choose a process."""
 
 import re
 from dataclasses import replace
@@ -7,13 +8,19 @@ from typing import Any, NamedTuple
 from dualview.errors import InputError
 from dualview.partitions.alpha import PAPER, Concentration, concentration
 from dualview.partitions.pitman_yor import PitmanYor
-from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster, PartitionPrior
+from dualview.partitions.priors import (
+    ChineseRestaurant,
+    FiniteDirichlet,
+    OneCluster,
+    PartitionPrior,
+)
 
 _CALL = re.compile(r"pitman[ _-]?yor\s*\(\s*([^,()]+?)\s*\)")
 
 
 class PartitionNames(NamedTuple):
-    """What the prior over partitions was: a fixed number of clusters, the prior of α and the process, in words, or None."""
+    """What the prior over partitions was: a fixed number of clusters, the prior of α and the
+    process, in words, or None."""
 
     n_clusters: int | None
     alpha_prior: str | None = None
@@ -21,7 +28,8 @@ class PartitionNames(NamedTuple):
 
 
 def partition_process(partition: Any) -> PitmanYor | None:
-    """The process that ``partition`` of the estimator or of a command line stands for; None is the Dirichlet process."""
+    """The process that ``partition`` of the estimator or of a command line stands for; None is the
+    Dirichlet process."""
     if partition is None or isinstance(partition, PitmanYor):
         return partition
     call = _CALL.fullmatch(partition.strip().lower()) if isinstance(partition, str) else None
@@ -30,7 +38,9 @@ def partition_process(partition: Any) -> PitmanYor | None:
             return PitmanYor(float(call[1]))
     except ValueError:
         pass
-    wanted = 'None (a Dirichlet process), PitmanYor(discount=...) or the text "pitman-yor(DISCOUNT)"'
+    wanted = (
+        'None (a Dirichlet process), PitmanYor(discount=...) or the text "pitman-yor(DISCOUNT)"'
+    )
     raise InputError(f"partition must be {wanted}; got {partition!r}.")
 
 
@@ -47,7 +57,8 @@ def partition_names(n_clusters: int | None, alpha: Any, partition: Any) -> Parti
 def partition_prior(
     n_clusters: int | None, alpha: Concentration = PAPER, partition: PitmanYor | str | None = None
 ) -> PartitionPrior:
-    """The prior for an inferred (None) or fixed number of clusters; α has the paper's prior unless another is given."""
+    """The prior for an inferred (None) or fixed number of clusters; α has the paper's prior unless
+    another is given."""
     process = partition_process(partition)
     if n_clusters is not None:
         return OneCluster() if n_clusters == 1 else FiniteDirichlet(n_clusters, alpha)

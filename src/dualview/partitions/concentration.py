@@ -10,10 +10,12 @@ from dualview.numerics.streams import random
 
 
 class AlphaPrior(NamedTuple):
-    """p(α) = exp(log_constant) α^{power − 1} e^{−rate α − inverse_rate/α}: a generalized inverse Gaussian distribution.
+    """p(α) = exp(log_constant) α^{power − 1} e^{−rate α − inverse_rate/α}: a generalized inverse
+    Gaussian distribution.
 
-    inverse_rate = 0 is a gamma, rate = 0 an inverse gamma distribution. The paper's prior, 1/α ~ G(1, 1), has power −1/2,
-    rate 0 and inverse_rate 1/2. An α that is known is not learned: its powers and rates are those of the constant 1.
+    inverse_rate = 0 is a gamma, rate = 0 an inverse gamma distribution. The paper's prior, 1/α ~
+    G(1, 1), has power −1/2, rate 0 and inverse_rate 1/2. An α that is known is not learned: its
+    powers and rates are those of the constant 1.
     """
 
     power: float
@@ -44,7 +46,12 @@ def log_alpha_density(log_alpha, parameters):
     inverse = math.exp(-log_alpha)
     ratio = n_users * inverse
     bend = alpha * log1pmx(ratio)
-    density = (n_clusters - n_users + prior.power) * log_alpha - prior.inverse_rate * inverse - bend - prior.rate * alpha
+    density = (
+        (n_clusters - n_users + prior.power) * log_alpha
+        - prior.inverse_rate * inverse
+        - bend
+        - prior.rate * alpha
+    )
     density += (0.5 - n_users) * math.log1p(ratio)
     return density + stirling_remainder(alpha) - stirling_remainder(alpha + n_users)
 
@@ -54,15 +61,19 @@ _sample_log_alpha = sampler(log_alpha_density)
 
 @compiled
 def draw_alpha(rng, n_clusters, n_users, alpha, prior):
-    """α | K, U under the Dirichlet process, (C9), one step from its present value; a known α stays."""
+    """α | K, U under the Dirichlet process, (C9), one step from its present value; a known α
+    stays."""
     if not prior.learnt:
         return alpha
-    return math.exp(_sample_log_alpha(rng, (float(n_clusters), float(n_users), prior), math.log(alpha), 2.0))
+    return math.exp(
+        _sample_log_alpha(rng, (float(n_clusters), float(n_users), prior), math.log(alpha), 2.0)
+    )
 
 
 @compiled
 def draw_table_counts(rng, counts, concentration):
-    """Σ_k l_k with l_k = Σ_{i < n_k} Bernoulli(c / (c + i)), c = concentration = α/K: the augmentation of (C10)."""
+    """Σ_k l_k with l_k = Σ_{i < n_k} Bernoulli(c / (c + i)), c = concentration = α/K: the
+    augmentation of (C10)."""
     total = 0
     for k in range(counts.shape[0]):
         for i in range(counts[k]):

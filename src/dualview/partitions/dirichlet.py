@@ -1,7 +1,8 @@
-"""Dirichlet priors of partitions for compiled code: K components with weights from Dir(α/K, …, α/K), and their limit.
+"""Dirichlet priors of partitions for compiled code: K components with weights from Dir(α/K, …,
+α/K), and their limit.
 
-n_components = 0 stands for the limit K → ∞, the Dirichlet process, in which a cluster weighs its users and a new one α. With
-one component there is nothing to learn, and no α.
+n_components = 0 stands for the limit K → ∞, the Dirichlet process, in which a cluster weighs its
+users and a new one α. With one component there is nothing to learn, and no α.
 """
 
 import math
@@ -78,7 +79,9 @@ def redraw(rng, counts, partition):
     for k in range(counts.shape[0]):
         n_users += counts[k]
         n_clusters += counts[k] > 0
-    if partition.n_components > 1:  # (C10): as many tables as the weights of the components would have
+    if (
+        partition.n_components > 1
+    ):  # (C10): as many tables as the weights of the components would have
         n_clusters = kernels.draw_table_counts(rng, counts, partition.spread)
     alpha = kernels.draw_alpha(rng, n_clusters, n_users, partition.alpha, partition.prior)
     return dirichlet(alpha, partition.n_components, partition.prior)

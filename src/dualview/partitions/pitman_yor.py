@@ -1,7 +1,9 @@
-"""The Pitman–Yor process: a cluster of n users weighs n − d, and a new one beside K others α + d K, with a discount 0 ≤ d < 1.
+"""The Pitman–Yor process: a cluster of n users weighs n − d, and a new one beside K others α + d K,
+with a discount 0 ≤ d < 1.
 
-p(partition | α) = Π_{i<K} (α + i d) · Π_k Γ(n_k − d)/Γ(1 − d) · Γ(α)/Γ(α + U). With d = 0 it is the Dirichlet process; with
-d > 0 there are more small clusters, and their number grows like U^d (Pitman and Yor 1997).
+p(partition | α) = Π_{i<K} (α + i d) · Π_k Γ(n_k − d)/Γ(1 − d) · Γ(α)/Γ(α + U). With d = 0 it is the
+Dirichlet process; with d > 0 there are more small clusters, and their number grows like U^d (Pitman
+and Yor 1997).
 """
 
 import math
@@ -66,12 +68,18 @@ def log_density(counts, partition):
 
 @compiled
 def log_alpha_density(log_alpha, parameters):
-    """Log density of y = ln α given K and U; parameters: K, U, d, the prior. 0 beyond the range of numbers."""
+    """Log density of y = ln α given K and U; parameters: K, U, d, the prior. 0 beyond the range of
+    numbers."""
     if abs(log_alpha) > 700.0:
         return -math.inf
     n_clusters, n_users, discount, prior = parameters
     alpha = math.exp(log_alpha)
-    density = prior.power * log_alpha - prior.inverse_rate / alpha - prior.rate * alpha - log_rising(alpha, n_users)
+    density = (
+        prior.power * log_alpha
+        - prior.inverse_rate / alpha
+        - prior.rate * alpha
+        - log_rising(alpha, n_users)
+    )
     for k in range(n_clusters):
         density += math.log(alpha + discount * k)
     return density
@@ -117,8 +125,9 @@ class PitmanYor(ByRecord):
     Parameters
     ----------
     discount : float
-        From 0, which is the Dirichlet process, to less than 1. The larger, the more small clusters: a cluster of n users weighs
-        n − discount, and a new cluster α + discount times the number of clusters.
+        From 0, which is the Dirichlet process, to less than 1. The larger, the more small clusters:
+        a cluster of n users weighs n − discount, and a new cluster α + discount times the number of
+        clusters.
 
     Examples
     --------
@@ -131,7 +140,9 @@ class PitmanYor(ByRecord):
     n_components: None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "discount", number_in(self.discount, "PitmanYor: discount", 0.0, 1.0))
+        object.__setattr__(
+            self, "discount", number_in(self.discount, "PitmanYor: discount", 0.0, 1.0)
+        )
 
     def record(self, alpha: float) -> PitmanYorRecord:
         """The prior with this α for compiled code."""

@@ -46,7 +46,8 @@ class PartitionPrior(Protocol):
         """What a component weighs beyond its users, for one α or an array of them."""
 
     def new_weight(self, alpha: Any, n_clusters: Any) -> Any:
-        """What a new cluster weighs beside n_clusters others, for one α or arrays; 0 when none can be opened."""
+        """What a new cluster weighs beside n_clusters others, for one α or arrays; 0 when none can
+        be opened."""
 
     def log_density(self, counts: Counts, alpha: float) -> float:
         """ln p(partition | α) + ln p(α)."""
@@ -103,7 +104,10 @@ class ByRecord(ABC):
 
     def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:
         """User after user, by the weights."""
-        z, weights = np.zeros(n_users, dtype=np.int64), [float(self.offset(alpha))] * (self.n_components or 0)
+        z, weights = (
+            np.zeros(n_users, dtype=np.int64),
+            [float(self.offset(alpha))] * (self.n_components or 0),
+        )
         for u in range(n_users):
             cumulative = np.cumsum([*weights, self.new_weight(alpha, len(weights))])
             z[u] = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")

@@ -1,8 +1,9 @@
-"""q(α) q(weights | α): the concentration and the components' weights given soft counts, for a variational engine.
+"""q(α) q(weights | α): the concentration and the components' weights given soft counts, for a
+variational engine.
 
-counts (K,) are sums of q(z_u = k). The weights given α are conjugate, and α is kept on a grid, so that both together are the
-best that q can be: p(α) p(weights | α) Π_k weight_k^counts_k over its integral Z. Components beyond the K have no users, and
-their q is the prior.
+counts (K,) are sums of q(z_u = k). The weights given α are conjugate, and α is kept on a grid, so
+that both together are the best that q can be: p(α) p(weights | α) Π_k weight_k^counts_k over its
+integral Z. Components beyond the K have no users, and their q is the prior.
 """
 
 from abc import ABC, abstractmethod
@@ -85,10 +86,12 @@ class SoftWeights(ABC):
     @property
     @abstractmethod
     def log_orders(self) -> float:
-        """ln of the prior of a partition into these components over that of the components in their order, (α as q has it).
+        """ln of the prior of a partition into these components over that of the components in their
+        order, (α as q has it).
 
-        A partition does not depend on how its clusters are numbered. q has one numbering, and all others are as good: a bound
-        of ln p(data) by partitions is higher by this much, where components have users of their own.
+        A partition does not depend on how its clusters are numbered. q has one numbering, and all
+        others are as good: a bound of ln p(data) by partitions is higher by this much, where
+        components have users of their own.
         """
 
     @cached_property
@@ -127,7 +130,9 @@ class SoftSticks(SoftWeights):
 
     def _log_norms(self) -> Array:
         first, second = self._parameters(self.grid.alpha)
-        return np.asarray((betaln(first + self.counts, second + self._after) - betaln(first, second)).sum(axis=1))
+        return np.asarray(
+            (betaln(first + self.counts, second + self._after) - betaln(first, second)).sum(axis=1)
+        )
 
     def _log_means(self) -> Array:
         first, second = self._parameters(self.grid.alpha)
@@ -167,7 +172,9 @@ class SoftDirichlet(SoftWeights):
 
     def _log_means(self) -> Array:
         alpha = self.grid.alpha[:, None]
-        return np.asarray(digamma(alpha / self.n_all + self.counts) - digamma(alpha + self.counts.sum()))
+        return np.asarray(
+            digamma(alpha / self.n_all + self.counts) - digamma(alpha + self.counts.sum())
+        )
 
     @property
     def log_orders(self) -> float:

@@ -1,7 +1,8 @@
-"""What the sampler asks of a partition prior in compiled code: verbs, chosen by the class of the prior's record.
+"""What the sampler asks of a partition prior in compiled code: verbs, chosen by the class of the
+prior's record.
 
-A record holds the concentration as it stands; what is redrawn comes back as a new record. n users and K clusters are counted
-without the user at hand where weights are asked for.
+A record holds the concentration as it stands; what is redrawn comes back as a new record. n users
+and K clusters are counted without the user at hand where weights are asked for.
 """
 
 from dualview.numerics.dispatch import verb
@@ -29,12 +30,14 @@ def log_cluster(n, partition):
 
 @verb
 def log_another(n_clusters, partition):
-    """What one more cluster beside n_clusters adds to ln p(partition | α) besides, where users can open clusters."""
+    """What one more cluster beside n_clusters adds to ln p(partition | α) besides, where users can
+    open clusters."""
 
 
 @verb
 def log_density(counts, partition):
-    """ln p(partition | α) + ln p(α); counts (K,) without empty clusters where users can open them."""
+    """ln p(partition | α) + ln p(α); counts (K,) without empty clusters where users can open
+    them."""
 
 
 @verb

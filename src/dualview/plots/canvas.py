@@ -1,7 +1,7 @@
 """Common parts of all plots: axes, input, and the style of clusters and chains.
 
-A cluster has the same color and marker in every picture; both differ between clusters, so that pictures survive gray printing
-and color blindness. Chains differ in lightness and in marker.
+A cluster has the same color and marker in every picture; both differ between clusters, so that
+pictures survive gray printing and color blindness. Chains differ in lightness and in marker.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 Users = NDArray[np.intp]
 Panels = NDArray[np.object_]
 
-# The Okabe-Ito colors with wine for yellow, which is lost on white, and for black, which is kept for the truth. The two
-# lengths have no common factor: 70 clusters before a pair comes again.
+# The Okabe-Ito colors with wine for yellow, which is lost on white, and for black, which is kept
+# for the truth. The two lengths have no common factor: 70 clusters before a pair comes again.
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#882255", "#56B4E9", "#D55E00")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">")
 _CHAIN_COLORS = ("#1B1464", "#A3265F", "#3FA7A0", "#F2B84B")  # from dark to light
@@ -40,7 +40,9 @@ def require_matplotlib() -> None:
     try:
         import matplotlib as _  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("Plots need matplotlib, which is not installed: pip install 'dualview[plots]'.") from error
+        raise MissingExtraError(
+            "Plots need matplotlib, which is not installed: pip install 'dualview[plots]'."
+        ) from error
 
 
 def one_panel(ax: "Axes | None", size: tuple[float, float] | None = None) -> "Axes":
@@ -53,8 +55,11 @@ def one_panel(ax: "Axes | None", size: tuple[float, float] | None = None) -> "Ax
     return pyplot.subplots(figsize=size, layout="constrained")[1]
 
 
-def panels(axes: Any, n_rows: int, n_columns: int, size: tuple[float, float], **grid: Any) -> Panels:
-    """The given axes as an array (n_rows, n_columns), or those of a new figure of this size in inches."""
+def panels(
+    axes: Any, n_rows: int, n_columns: int, size: tuple[float, float], **grid: Any
+) -> Panels:
+    """The given axes as an array (n_rows, n_columns), or those of a new figure of this size in
+    inches."""
     if axes is None:
         require_matplotlib()
         from matplotlib import pyplot
@@ -65,7 +70,9 @@ def panels(axes: Any, n_rows: int, n_columns: int, size: tuple[float, float], **
     given = np.asarray(axes, dtype=object)
     if given.shape != (n_rows, n_columns) and not (n_rows == 1 and given.shape == (n_columns,)):
         wanted = f"({n_columns},)" if n_rows == 1 else f"({n_rows}, {n_columns})"
-        raise InputError(f"axes must be an array of matplotlib Axes of shape {wanted}; got shape {given.shape}.")
+        raise InputError(
+            f"axes must be an array of matplotlib Axes of shape {wanted}; got shape {given.shape}."
+        )
     return given.reshape(n_rows, n_columns)
 
 
@@ -74,7 +81,9 @@ def posterior_of(source: Any) -> Posterior:
     if isinstance(source, Posterior):
         return source
     if not isinstance(source, DualViewMixture):
-        raise InputError(f"Plots need a fitted DualViewMixture or a Posterior; got {type(source).__name__}.")
+        raise InputError(
+            f"Plots need a fitted DualViewMixture or a Posterior; got {type(source).__name__}."
+        )
     if not hasattr(source, "posterior_"):
         raise InputError("The model is not fitted yet: call model.fit(X, behavior) first.")
     return source.posterior_
@@ -91,14 +100,23 @@ def groups_of(labels: NDArray[np.int64]) -> list[tuple[int, Users]]:
 
 
 def cluster_style(cluster: int, n_users: int) -> dict[str, Any]:
-    """Color and marker of a cluster, smaller where users are many. A dark edge keeps light colors visible on white."""
+    """Color and marker of a cluster, smaller where users are many. A dark edge keeps light colors
+    visible on white."""
     color, marker = _COLORS[cluster % len(_COLORS)], _MARKERS[cluster % len(_MARKERS)]
     size = float(np.clip(4200 / n_users, 6, 42))
-    return {"color": color, "marker": marker, "s": size, "edgecolors": "0.15", "linewidths": 0.6, "zorder": 2}
+    return {
+        "color": color,
+        "marker": marker,
+        "s": size,
+        "edgecolors": "0.15",
+        "linewidths": 0.6,
+        "zorder": 2,
+    }
 
 
 def chain_style(chain: int, n_points: int) -> dict[str, Any]:
-    """Color and marker of a chain's line of n points; a few of them are marked, at other places in each chain."""
+    """Color and marker of a chain's line of n points; a few of them are marked, at other places in
+    each chain."""
     step = max(1, n_points // _CHAIN_MARKS)
     return {
         "color": _CHAIN_COLORS[chain % len(_CHAIN_COLORS)],
@@ -111,7 +129,8 @@ def chain_style(chain: int, n_points: int) -> dict[str, Any]:
 
 
 def apart(centres: list[tuple[float, str]], width: float) -> tuple[list[float], list[str]]:
-    """Places and names of clusters along an axis, without those that would run into the one before."""
+    """Places and names of clusters along an axis, without those that would run into the one
+    before."""
     shown = centres[:1]
     for centre in centres[1:]:
         if centre[0] - shown[-1][0] > width / _MOST_NAMES:

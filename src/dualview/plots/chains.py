@@ -1,4 +1,5 @@
-"""Chains: traces of scalars that do not depend on how clusters are numbered, and their autocorrelations."""
+"""Chains: traces of scalars that do not depend on how clusters are numbered, and their
+autocorrelations."""
 
 import textwrap
 from collections.abc import Sequence
@@ -18,18 +19,22 @@ _USUAL = ("log alpha", "n_clusters", "log noise_precision", "log_joint", "mean l
 _MOST_LAGS = 100
 
 
-def traces(model: DualViewMixture | Posterior, names: str | Sequence[str] | None = None, axes: Any = None) -> Panels:
+def traces(
+    model: DualViewMixture | Posterior, names: str | Sequence[str] | None = None, axes: Any = None
+) -> Panels:
     """Traces of scalars, a row each and a line per chain, beside their autocorrelations.
 
-    Chains that have converged look alike and cover the same range. Autocorrelations should fall into the band, which
-    contains 95 % of those of independent draws. A chain in which the scalar never changes has no autocorrelations.
+    Chains that have converged look alike and cover the same range. Autocorrelations should fall
+    into the band, which contains 95 % of those of independent draws. A chain in which the scalar
+    never changes has no autocorrelations.
 
     Parameters
     ----------
     model : fitted DualViewMixture or Posterior
     names : str or sequence of str, optional
-        Names in ``posterior.scalars()``, or of anything else with one number per draw. By default the concentration, the
-        number of clusters, the noise, the log joint density and the mean of each latent coefficient, if the model has them.
+        Names in ``posterior.scalars()``, or of anything else with one number per draw. By default
+        the concentration, the number of clusters, the noise, the log joint density and the mean of
+        each latent coefficient, if the model has them.
     axes : array (rows, 2) of matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -48,7 +53,9 @@ def traces(model: DualViewMixture | Posterior, names: str | Sequence[str] | None
     """
     post = posterior_of(model)
     chosen = _chosen(post, names)
-    rows = panels(axes, len(chosen), 2, (10, 0.8 + 1.5 * len(chosen)), sharex="col", width_ratios=(2, 1))
+    rows = panels(
+        axes, len(chosen), 2, (10, 0.8 + 1.5 * len(chosen)), sharex="col", width_ratios=(2, 1)
+    )
     for (trace, correlation), (name, values) in zip(rows, chosen.items(), strict=True):
         _draw_trace(trace, values)
         _draw_autocorrelations(correlation, values)
@@ -64,7 +71,12 @@ def _chosen(post: Posterior, names: str | Sequence[str] | None) -> dict[str, Arr
     """Scalars (chain, draw) by name."""
     scalars = post.scalars()
     if names is None:
-        return {name: values for usual in _USUAL for name, values in scalars.items() if name.split("[")[0] == usual}
+        return {
+            name: values
+            for usual in _USUAL
+            for name, values in scalars.items()
+            if name.split("[")[0] == usual
+        }
     chosen = {}
     for name in [names] if isinstance(names, str) else names:
         if name in scalars:
@@ -102,12 +114,27 @@ def _autocorrelations(values: Array, n_lags: int) -> Array:
     spectrum = np.abs(np.fft.rfft(centred, 2 * n_draws, axis=1)) ** 2
     covariances = np.fft.irfft(spectrum, 2 * n_draws, axis=1)[:, : n_lags + 1]
     changing = np.ptp(values, axis=1) > 0
-    return np.where(changing[:, None], covariances / np.where(changing, covariances[:, 0], 1.0)[:, None], np.nan)
+    return np.where(
+        changing[:, None], covariances / np.where(changing, covariances[:, 0], 1.0)[:, None], np.nan
+    )
 
 
 def _legend_of_chains(trace: "Axes", correlation: "Axes", n_chains: int) -> None:
     """Above the first row, where it hides nothing."""
     names = [f"chain {chain}" if chain == 0 else str(chain) for chain in range(n_chains)]
-    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2, "frameon": False}
-    trace.legend(trace.lines[-n_chains:], names, ncols=8, columnspacing=1.2, handlelength=1.5, handletextpad=0.5, **above)
+    above: dict[str, Any] = {
+        "loc": "lower left",
+        "bbox_to_anchor": (0.0, 1.0),
+        "borderaxespad": 0.2,
+        "frameon": False,
+    }
+    trace.legend(
+        trace.lines[-n_chains:],
+        names,
+        ncols=8,
+        columnspacing=1.2,
+        handlelength=1.5,
+        handletextpad=0.5,
+        **above,
+    )
     correlation.legend(correlation.patches[-1:], ["95 % of independent draws"], **above)

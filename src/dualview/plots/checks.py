@@ -22,10 +22,12 @@ _TITLES = {
 
 
 def checks(found: Checks, axes: Any = None) -> Panels:
-    """Histograms of levels (probability integral transforms) of outcomes, features and behavior, uniform if the model is right.
+    """Histograms of levels (probability integral transforms) of outcomes, features and behavior,
+    uniform if the model is right.
 
-    If the model is right, 95 % of the bars end in the band. High in the middle: the model expects more spread than there is.
-    High at both ends: less. High at one end: outcomes are skewed, or vectors have outliers.
+    If the model is right, 95 % of the bars end in the band. High in the middle: the model expects
+    more spread than there is. High at both ends: less. High at one end: outcomes are skewed, or
+    vectors have outliers.
 
     Parameters
     ----------
@@ -43,16 +45,18 @@ def checks(found: Checks, axes: Any = None) -> Panels:
     >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features, behavior)
     >>> plots.checks(model.check(refit=False)).shape
     (1, 3)
-    """
+    """  # noqa: E501
     if not isinstance(found, Checks):
         raise InputError(f"checks draws what model.check() gives; got {type(found).__name__}.")
     return draw_levels(found.levels(), axes)
 
 
 def ranks(calibration: Calibration, axes: Any = None) -> Panels:
-    """Histograms of the ranks of each quantity, flat if posteriors are calibrated, with a band for 95 % of the bars.
+    """Histograms of the ranks of each quantity, flat if posteriors are calibrated, with a band for
+    95 % of the bars.
 
-    High in the middle: posteriors are too wide. High at both ends: too narrow. A slope: they are biased.
+    High in the middle: posteriors are too wide. High at both ends: too narrow. A slope: they are
+    biased.
 
     Parameters
     ----------
@@ -68,7 +72,12 @@ def ranks(calibration: Calibration, axes: Any = None) -> Panels:
     n_rows = -(-len(names) // n_columns)
     places = panels(axes, n_rows, n_columns, (2.8 * n_columns, 2.3 * n_rows))
     for ax, name in zip(places.ravel(), names, strict=False):
-        _histogram(ax, (calibration.ranks[name].to_numpy() + 0.5) / (calibration.n_draws + 1), str(name), n_bins=5)
+        _histogram(
+            ax,
+            (calibration.ranks[name].to_numpy() + 0.5) / (calibration.n_draws + 1),
+            str(name),
+            n_bins=5,
+        )
     for ax in places.ravel()[len(names) :]:
         ax.set_axis_off()
     return places
@@ -77,7 +86,10 @@ def ranks(calibration: Calibration, axes: Any = None) -> Panels:
 def draw_levels(levels: Mapping[str, Array], axes: Any = None) -> Panels:
     """A histogram for each name, with a band."""
     if not levels:
-        raise InputError("There is nothing to draw: the fit has neither outcomes nor features that could be checked.")
+        raise InputError(
+            "There is nothing to draw: the fit has neither outcomes nor features that could be "
+            "checked."
+        )
     places = panels(axes, 1, len(levels), (3.6 * len(levels), 3.2))
     for ax, (name, values) in zip(places[0], levels.items(), strict=True):
         _histogram(ax, np.asarray(values), _TITLES.get(name, name))
@@ -90,5 +102,13 @@ def _histogram(ax: "Axes", levels: Array, title: str, n_bins: int | None = None)
     low, high = binom.ppf([0.025, 0.975], len(levels), 1.0 / n_bins)
     ax.axhspan(low, high, color=BAND, linewidth=0)
     ax.axhline(len(levels) / n_bins, color=MUTED, linestyle="--", linewidth=1)
-    ax.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color=MAIN, edgecolor="white", alpha=0.85)
+    ax.bar(
+        edges[:-1],
+        counts,
+        width=np.diff(edges),
+        align="edge",
+        color=MAIN,
+        edgecolor="white",
+        alpha=0.85,
+    )
     ax.set(title=title, xlabel="level", ylabel="number", xlim=(0.0, 1.0))

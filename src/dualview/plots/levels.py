@@ -19,13 +19,21 @@ if TYPE_CHECKING:
 _MOST_LEVELS = 8  # with a color each; the rarest others share one
 _LEAST_NAMED = 0.08  # of a bar: a share that is written into it
 _PALETTE = "viridis"
-_WIDTH, _HEIGHT, _TOP = 7.0, 0.34, 1.1  # of a panel: inches, inches for a bar, inches beside the bars
+_WIDTH, _HEIGHT, _TOP = (
+    7.0,
+    0.34,
+    1.1,
+)  # of a panel: inches, inches for a bar, inches beside the bars
 
 
-def levels(model: DualViewMixture | Posterior, columns: str | Sequence[str] | None = None, axes: Any = None) -> Panels:
-    """Shares of the levels of nominal and ordinal columns, by cluster; a bar for each cluster, the last one for all users.
+def levels(
+    model: DualViewMixture | Posterior, columns: str | Sequence[str] | None = None, axes: Any = None
+) -> Panels:
+    """Shares of the levels of nominal and ordinal columns, by cluster; a bar for each cluster, the
+    last one for all users.
 
-    Users whose cell is missing are left out of its column. Of a column with more than eight levels the rarest share a color.
+    Users whose cell is missing are left out of its column. Of a column with more than eight levels
+    the rarest share a color.
 
     Parameters
     ----------
@@ -51,7 +59,9 @@ def levels(model: DualViewMixture | Posterior, columns: str | Sequence[str] | No
     """
     post = posterior_of(model)
     known = _codes(post)
-    chosen = list(known) if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    chosen = (
+        list(known) if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    )
     missing = [name for name in chosen if name not in known]
     if missing or not chosen:
         has = ", ".join(known) or "none"
@@ -59,7 +69,9 @@ def levels(model: DualViewMixture | Posterior, columns: str | Sequence[str] | No
             f"levels shows nominal and ordinal columns of a table; the fit has {has}"
             + (f", and not {', '.join(map(str, missing))}." if missing else ".")
         )
-    groups = [(f"{cluster}  ({len(users)})", users) for cluster, users in groups_of(labels_of(model))]
+    groups = [
+        (f"{cluster}  ({len(users)})", users) for cluster, users in groups_of(labels_of(model))
+    ]
     groups.append(("all", np.arange(post.n_users)))
     size = (_WIDTH, len(chosen) * (_TOP + _HEIGHT * len(groups)))
     found = panels(axes if axes is None else np.reshape(axes, (-1, 1)), len(chosen), 1, size)[:, 0]
@@ -71,7 +83,8 @@ def levels(model: DualViewMixture | Posterior, columns: str | Sequence[str] | No
 
 
 def _codes(post: Posterior) -> dict[str, tuple[Column, NDArray[np.int64]]]:
-    """The columns with levels by name, and the numbers of their levels (U,), −1 where they are missing."""
+    """The columns with levels by name, and the numbers of their levels (U,), −1 where they are
+    missing."""
     codebook, cells = post.codebook, post.cells
     if codebook is None or cells is None:
         return {}
@@ -79,7 +92,10 @@ def _codes(post: Posterior) -> dict[str, tuple[Column, NDArray[np.int64]]]:
     found = {column.name: (column, cells.codes[:, j]) for j, column in enumerate(codebook.nominal)}
     for d, column in enumerate(codebook.gaussian):
         if column.levels:
-            found[column.name] = (column, np.where(np.isnan(numbers[:, d]), -1, numbers[:, d]).astype(np.int64))
+            found[column.name] = (
+                column,
+                np.where(np.isnan(numbers[:, d]), -1, numbers[:, d]).astype(np.int64),
+            )
     return {column.name: found[column.name] for column in codebook.columns if column.name in found}
 
 
@@ -97,7 +113,15 @@ def _draw(ax: "Axes", column: Column, shares: NDArray[np.float64], texts: list[s
     palette, places, left = colormaps[_PALETTE], np.arange(len(texts)), np.zeros(len(texts))
     for level, name in enumerate(names):
         shade = level / max(len(names) - 1, 1)
-        ax.barh(places, shares[:, level], left=left, color=palette(shade), edgecolor="white", linewidth=0.8, label=name)
+        ax.barh(
+            places,
+            shares[:, level],
+            left=left,
+            color=palette(shade),
+            edgecolor="white",
+            linewidth=0.8,
+            label=name,
+        )
         for place, share in zip(places, shares[:, level], strict=True):
             if share >= _LEAST_NAMED:
                 ink = "black" if shade > 0.5 else "white"

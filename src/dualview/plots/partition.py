@@ -32,9 +32,11 @@ _MOST_TICKS = 12
 
 
 def similarity(model: DualViewMixture | Posterior, ax: "Axes | None" = None) -> "Axes":
-    """Posterior similarity matrix: how often two users are together, with users ordered by estimated cluster.
+    """Posterior similarity matrix: how often two users are together, with users ordered by
+    estimated cluster.
 
-    Lines separate the clusters. Inside a cluster the most certain members come first. For up to a few thousand users.
+    Lines separate the clusters. Inside a cluster the most certain members come first. For up to a
+    few thousand users.
 
     Parameters
     ----------
@@ -55,18 +57,23 @@ def similarity(model: DualViewMixture | Posterior, ax: "Axes | None" = None) -> 
     labels = labels_of(model)
     order = _by_closeness(matrix, labels)
     ax = one_panel(ax, (5.6, 4.6))
-    image = ax.imshow(matrix[np.ix_(order, order)].astype(np.float32), cmap="Greys", vmin=0.0, vmax=1.0)
+    image = ax.imshow(
+        matrix[np.ix_(order, order)].astype(np.float32), cmap="Greys", vmin=0.0, vmax=1.0
+    )
     ax.figure.colorbar(image, ax=ax, label="probability of being in the same cluster")
     _part_clusters(ax, np.unique(labels, return_counts=True))
     return ax
 
 
-def clusters(model: DualViewMixture | Posterior, axes: Any = None, probability: float = 0.9) -> Panels:
+def clusters(
+    model: DualViewMixture | Posterior, axes: Any = None, probability: float = 0.9
+) -> Panels:
     """Number and sizes of clusters, in two panels.
 
-    The first shows the posterior probability of each number of clusters. The second shows the size of the largest cluster, of
-    the second largest and so on: posterior mean and central interval, where a draw with fewer clusters counts as a size of
-    zero. Ticks are the sizes in the partition estimate.
+    The first shows the posterior probability of each number of clusters. The second shows the size
+    of the largest cluster, of the second largest and so on: posterior mean and central interval,
+    where a draw with fewer clusters counts as a size of zero. Ticks are the sizes in the partition
+    estimate.
 
     Parameters
     ----------
@@ -101,7 +108,8 @@ def clusters(model: DualViewMixture | Posterior, axes: Any = None, probability: 
 
 
 def _by_closeness(matrix: Array, labels: NDArray[np.int64]) -> Users:
-    """Users by cluster, and inside it by their mean similarity to its members, the largest first."""
+    """Users by cluster, and inside it by their mean similarity to its members, the largest
+    first."""
     closeness = np.empty(len(labels))
     for _, users in groups_of(labels):
         closeness[users] = matrix[np.ix_(users, users)].mean(axis=1)
@@ -117,7 +125,11 @@ def _part_clusters(ax: "Axes", clusters: tuple[NDArray[np.int64], NDArray[np.int
     for draw in (ax.hlines, ax.vlines):
         draw(ends[:-1], -0.5, n_users - 0.5, color=ALERT, linewidth=width)
     places, shown = apart(
-        [(float(end - size / 2), str(name)) for name, size, end in zip(names, sizes, ends, strict=True)], n_users
+        [
+            (float(end - size / 2), str(name))
+            for name, size, end in zip(names, sizes, ends, strict=True)
+        ],
+        n_users,
     )
     ax.set_xticks(places, shown)
     ax.set_yticks(places, shown)
@@ -127,7 +139,8 @@ def _part_clusters(ax: "Axes", clusters: tuple[NDArray[np.int64], NDArray[np.int
 
 
 def _sizes_by_rank(z: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Sizes of the clusters of each draw from the largest down, then zeros, (draws, most clusters)."""
+    """Sizes of the clusters of each draw from the largest down, then zeros, (draws, most
+    clusters)."""
     n_labels = int(z.max()) + 1
     sizes = np.array([np.bincount(draw, minlength=n_labels) for draw in z])
     sizes = -np.sort(-sizes, axis=1)
@@ -155,15 +168,32 @@ def _share_text(share: float) -> str:
     return "<0.01" if share < 0.01 else f"{share:.2f}"
 
 
-def _draw_sizes(ax: "Axes", sizes: NDArray[np.int64], estimate: NDArray[np.int64], probability: float) -> None:
+def _draw_sizes(
+    ax: "Axes", sizes: NDArray[np.int64], estimate: NDArray[np.int64], probability: float
+) -> None:
     """Means and intervals over draws (N, K) of sizes by rank, and the sizes of an estimate."""
     ranks = np.arange(1, sizes.shape[1] + 1)
     low, high = np.quantile(sizes, interval_ends(probability), axis=0)
     marker = float(np.clip(150 / len(ranks), 3, 6.5))
     ticks = TRUTH | {"s": (2.2 * marker) ** 2}
-    ax.vlines(ranks, low, high, color=MAIN, linewidth=float(np.clip(60 / len(ranks), 1.5, 3)), zorder=1)
-    ax.scatter(np.arange(1, len(estimate) + 1), estimate, label="partition estimate", **ticks | {"zorder": 2})
-    ax.plot(ranks, sizes.mean(axis=0), "o", color="white", markersize=marker, markeredgecolor=MAIN, label="posterior mean")
+    ax.vlines(
+        ranks, low, high, color=MAIN, linewidth=float(np.clip(60 / len(ranks), 1.5, 3)), zorder=1
+    )
+    ax.scatter(
+        np.arange(1, len(estimate) + 1),
+        estimate,
+        label="partition estimate",
+        **ticks | {"zorder": 2},
+    )
+    ax.plot(
+        ranks,
+        sizes.mean(axis=0),
+        "o",
+        color="white",
+        markersize=marker,
+        markeredgecolor=MAIN,
+        label="posterior mean",
+    )
     ax.plot([], [], color=MAIN, linewidth=3, label=f"{percent(probability)} interval")
     ax.legend(loc="upper right", ncols=2, frameon=False, columnspacing=1.2)
     ax.set_xlim(min(0.4, 1 - 0.02 * len(ranks)), max(2.6, 1.02 * len(ranks) + 0.6))

@@ -19,11 +19,14 @@ _MARKED = (0.5, 0.8, 0.95)
 _INTERVAL = "0.78"
 
 
-def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = None, probability: float = 0.95) -> "Axes":
-    """Predictive medians and central intervals beside the outcomes, from the smallest outcome to the largest.
+def predictions(
+    prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = None, probability: float = 0.95
+) -> "Axes":
+    """Predictive medians and central intervals beside the outcomes, from the smallest outcome to
+    the largest.
 
-    Crosses are outcomes outside their interval. The title counts those inside, over all cases. Of more than 2000 cases,
-    2000 evenly spaced ones are drawn.
+    Crosses are outcomes outside their interval. The title counts those inside, over all cases. Of
+    more than 2000 cases, 2000 evenly spaced ones are drawn.
 
     Parameters
     ----------
@@ -45,7 +48,7 @@ def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = Non
     >>> ax = plots.predictions(model.predict_outcome(forum.test.participation), forum.test.outcome)
     >>> ax.get_ylabel()
     'outcome'
-    """
+    """  # noqa: E501
     values = _outcomes(prediction, y)
     low, high = prediction.interval(probability).T
     inside = (low <= values) & (values <= high)
@@ -53,9 +56,23 @@ def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = Non
     places = _evenly(len(values), _MOST_SHOWN)
     cases = order[places]
     ax = one_panel(ax, (8, 4.4))
-    _draw_cases(ax, places + 1, values[cases], prediction.median[cases], low[cases], high[cases], inside[cases])
-    ax.set_title(f"{inside.sum():,} of {len(values):,} inside the {percent(probability)} interval", loc="left")
-    ax.set_xlabel("cases, sorted by outcome" + ("" if len(cases) == len(values) else f" ({len(cases):,} are drawn)"))
+    _draw_cases(
+        ax,
+        places + 1,
+        values[cases],
+        prediction.median[cases],
+        low[cases],
+        high[cases],
+        inside[cases],
+    )
+    ax.set_title(
+        f"{inside.sum():,} of {len(values):,} inside the {percent(probability)} interval",
+        loc="left",
+    )
+    ax.set_xlabel(
+        "cases, sorted by outcome"
+        + ("" if len(cases) == len(values) else f" ({len(cases):,} are drawn)")
+    )
     ax.set_ylabel("outcome")
     _legend_of_cases(ax, probability)
     return ax
@@ -64,8 +81,9 @@ def predictions(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = Non
 def calibration(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = None) -> "Axes":
     """Calibration plot: share of outcomes inside central intervals, against their probability.
 
-    The line follows the diagonal if predictions are calibrated, is above it if intervals are too wide, and below it if they are
-    too narrow. At each probability, the band contains 95 % of the shares that calibrated predictions of independent cases give.
+    The line follows the diagonal if predictions are calibrated, is above it if intervals are too
+    wide, and below it if they are too narrow. At each probability, the band contains 95 % of the
+    shares that calibrated predictions of independent cases give.
 
     Parameters
     ----------
@@ -85,7 +103,7 @@ def calibration(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = Non
     >>> ax = plots.calibration(model.predict_outcome(forum.test.participation), forum.test.outcome)
     >>> ax.get_xlabel()
     'probability of the central interval'
-    """
+    """  # noqa: E501
     values = _outcomes(prediction, y)
     held_from = np.sort(np.abs(2 * prediction.cdf(values) - 1))
     levels = np.linspace(0.0, 1.0, 401)
@@ -96,17 +114,31 @@ def calibration(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = Non
     shares = _shares(held_from, levels)
     ax.plot(levels, shares, color=MAIN, linewidth=1.8, label=f"predictions, n = {len(values):,}")
     marked = np.array(_MARKED)
-    ax.plot(marked, _shares(held_from, marked), "o", color=MAIN, markeredgecolor="0.15", markersize=6, clip_on=False)
+    ax.plot(
+        marked,
+        _shares(held_from, marked),
+        "o",
+        color=MAIN,
+        markeredgecolor="0.15",
+        markersize=6,
+        clip_on=False,
+    )
     _label_calibration(ax, above=bool(shares.mean() > levels.mean()))
     return ax
 
 
 def _outcomes(prediction: NormalMixture, y: ArrayLike) -> Array:
     if not isinstance(prediction, NormalMixture):
-        raise InputError(f"prediction must be what model.predict_outcome(new) gives; got {type(prediction).__name__}.")
+        raise InputError(
+            "prediction must be what model.predict_outcome(new) gives; got "
+            f"{type(prediction).__name__}."
+        )
     values = numbers(y, "y", n_dims=1)
     if len(values) != len(prediction):
-        raise InputError(f"y must have one value per case of the prediction, {len(prediction)}; got {len(values)}.")
+        raise InputError(
+            f"y must have one value per case of the prediction, {len(prediction)}; got "
+            f"{len(values)}."
+        )
     if len(values) == 0:
         raise InputError("There is nothing to draw: the prediction has no cases.")
     return values
@@ -118,7 +150,13 @@ def _evenly(n: int, most: int) -> NDArray[np.intp]:
 
 
 def _draw_cases(
-    ax: "Axes", places: NDArray[np.intp], y: Array, median: Array, low: Array, high: Array, inside: NDArray[np.bool_]
+    ax: "Axes",
+    places: NDArray[np.intp],
+    y: Array,
+    median: Array,
+    low: Array,
+    high: Array,
+    inside: NDArray[np.bool_],
 ) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -129,7 +167,14 @@ def _draw_cases(
     ax.scatter(places, median, marker="_", color=MAIN, s=2 * size, linewidths=1.2, zorder=2)
     ax.scatter(places[inside], y[inside], marker="o", color="black", s=size, linewidths=0, zorder=3)
     ax.scatter(
-        places[~inside], y[~inside], marker="X", color=ALERT, s=2.5 * size + 10, edgecolors="0.15", linewidths=0.6, zorder=4
+        places[~inside],
+        y[~inside],
+        marker="X",
+        color=ALERT,
+        s=2.5 * size + 10,
+        edgecolors="0.15",
+        linewidths=0.6,
+        zorder=4,
     )
     margin = max(0.6, 0.02 * places[-1])
     ax.set_xlim(1 - margin, places[-1] + margin)
@@ -141,11 +186,32 @@ def _legend_of_cases(ax: "Axes", probability: float) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=_INTERVAL, linewidth=3, label=f"{percent(probability)} predictive interval"),
-        Line2D([], [], color=MAIN, marker="_", linestyle="none", label="predictive median"),
-        Line2D([], [], color="black", marker="o", markersize=5, linestyle="none", label="outcome inside"),
         Line2D(
-            [], [], color=ALERT, marker="X", markersize=8, linestyle="none", markeredgecolor="0.15", label="outcome outside"
+            [],
+            [],
+            color=_INTERVAL,
+            linewidth=3,
+            label=f"{percent(probability)} predictive interval",
+        ),
+        Line2D([], [], color=MAIN, marker="_", linestyle="none", label="predictive median"),
+        Line2D(
+            [],
+            [],
+            color="black",
+            marker="o",
+            markersize=5,
+            linestyle="none",
+            label="outcome inside",
+        ),
+        Line2D(
+            [],
+            [],
+            color=ALERT,
+            marker="X",
+            markersize=8,
+            linestyle="none",
+            markeredgecolor="0.15",
+            label="outcome outside",
         ),
     ]
     low, high = ax.get_ylim()

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 _LEGEND_ROWS = 12
 _GAP = 1.5  # between clusters, in users
 _CONTOUR = 0.95  # of a normal distribution, inside an ellipse
-_RADIUS = float(np.sqrt(-2 * np.log(1 - _CONTOUR)))  # in standard deviations: the squared radius is exponential
+_RADIUS = float(
+    np.sqrt(-2 * np.log(1 - _CONTOUR))
+)  # in standard deviations: the squared radius is exponential
 _FEWEST = 3  # users that have an ellipse
 
 
@@ -47,16 +49,16 @@ def features(
     ----------
     model : fitted DualViewMixture
     X : array or DataFrame (U, D), optional
-        Features of the users of the fit; by default those that were fitted. A model fitted without features can be plotted in
-        any features you give. Users with a missing cell in one of the two columns are left out. Nominal columns have no
-        axis here; see :func:`levels`.
+        Features of the users of the fit; by default those that were fitted. A model fitted without
+        features can be plotted in any features you give. Users with a missing cell in one of the
+        two columns are left out. Nominal columns have no axis here; see :func:`levels`.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     columns : two positions or names
         The columns on the horizontal and the vertical axis.
     ellipses : bool
-        Whether to draw the 95 % contour of the normal distribution with the mean and covariance of a cluster's users, for
-        clusters of at least three.
+        Whether to draw the 95 % contour of the normal distribution with the mean and covariance of
+        a cluster's users, for clusters of at least three.
 
     Examples
     --------
@@ -71,7 +73,10 @@ def features(
     values, names = _values(model, X)
     n_users = len(model.labels_)
     if len(values) != n_users:
-        raise InputError(f"X must have a row for each of the {n_users} users of the fit; got shape {values.shape}.")
+        raise InputError(
+            f"X must have a row for each of the {n_users} users of the fit; got shape "
+            f"{values.shape}."
+        )
     across, up = _positions(columns, names)
     ax = one_panel(ax)
     groups = groups_of(model.labels_)
@@ -81,7 +86,12 @@ def features(
         points = points[np.isfinite(points).all(axis=1)]
         ax.scatter(*points.T, label=f"{cluster}  ({len(users)})", **style)
         if ellipses and len(points) >= _FEWEST:
-            _draw_ellipse(ax, points, color=style["color"], linewidth=float(np.clip(14 / len(groups), 0.7, 1.4)))
+            _draw_ellipse(
+                ax,
+                points,
+                color=style["color"],
+                linewidth=float(np.clip(14 / len(groups), 0.7, 1.4)),
+            )
     ax.set_xlabel(names[across])
     ax.set_ylabel(names[up])
     _legend_of_clusters(ax)
@@ -97,8 +107,8 @@ def latent(
 ) -> "Axes":
     """Each user's latent coefficient: posterior median and central interval.
 
-    Clusters are side by side, ordered by their mean coefficients, and so are users inside a cluster. The dashed line is the
-    mean of all users.
+    Clusters are side by side, ordered by their mean coefficients, and so are users inside a
+    cluster. The dashed line is the mean of all users.
 
     Parameters
     ----------
@@ -121,7 +131,7 @@ def latent(
     >>> model = dv.DualViewMixture(n_clusters=1, n_warmup=50, n_draws=50, n_chains=1).fit(None, behavior)
     >>> plots.latent(model, truth=forum.latent).get_ylabel()
     'latent coefficient'
-    """
+    """  # noqa: E501
     name, median, interval = _latent_part(model, part, probability)
     low, high = interval.T
     true = _truth(truth, len(low))
@@ -129,7 +139,9 @@ def latent(
     place = np.empty(len(median))
     first = 0.0
     centres = []
-    for cluster, users in sorted(groups_of(model.labels_), key=lambda group: float(median[group[1]].mean())):
+    for cluster, users in sorted(
+        groups_of(model.labels_), key=lambda group: float(median[group[1]].mean())
+    ):
         users = users[np.argsort(median[users], kind="stable")]
         places = place[users] = first + np.arange(len(users))
         style = cluster_style(cluster, len(median))
@@ -157,7 +169,8 @@ def overview(
 ) -> Panels:
     """Users by their features and by their latent behavior, side by side.
 
-    A fit without a behavior has the first panel only, a fit without features the second, unless X is given.
+    A fit without a behavior has the first panel only, a fit without features the second, unless X
+    is given.
 
     Parameters
     ----------
@@ -182,19 +195,23 @@ def overview(
 
 
 def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:
-    """Features (U, D) of the users of the fit in their own units, NaN where they are missing, and their names."""
+    """Features (U, D) of the users of the fit in their own units, NaN where they are missing, and
+    their names."""
     post = posterior_of(model)
     codebook, cells = post.codebook, post.cells
     if cells is not None and codebook is not None:
         if len(codebook.gaussian) < 2:
             raise InputError(
-                "A picture of features needs two columns that are not nominal; the table of the fit has fewer. "
+                "A picture of features needs two columns that are not nominal; the table of the "
+                "fit has fewer. "
                 "plots.levels shows nominal ones."
             )
         shown = cells if X is None else codebook.cells(X, unknown="missing")
         return codebook.observed(shown), [column.name for column in codebook.gaussian]
     if X is None and post.features is None:
-        raise InputError("This model was fitted without features: give the users' features X to show them in.")
+        raise InputError(
+            "This model was fitted without features: give the users' features X to show them in."
+        )
     values = numbers(post.features if X is None else X, "X", n_dims=2)
     return values, _feature_names(model, X, values.shape[1])
 
@@ -209,11 +226,15 @@ def _feature_names(model: DualViewMixture, X: Any, n_features: int) -> list[str]
 def _positions(columns: Sequence[int | str], names: list[str]) -> tuple[int, int]:
     """The two columns as positions."""
     try:
-        across, up = (names.index(c) if isinstance(c, str) else range(len(names))[operator.index(c)] for c in columns)
+        across, up = (
+            names.index(c) if isinstance(c, str) else range(len(names))[operator.index(c)]
+            for c in columns
+        )
     except (TypeError, ValueError, IndexError):
         shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
         raise InputError(
-            f"columns must be two positions or names among the {len(names)} column(s) of X ({shown}); got {columns!r}."
+            f"columns must be two positions or names among the {len(names)} column(s) of X "
+            f"({shown}); got {columns!r}."
         ) from None
     return across, up
 
@@ -230,18 +251,32 @@ def _draw_ellipse(ax: "Axes", points: Array, **line: Any) -> None:
     ax.autoscale_view()
 
 
-def _latent_part(model: DualViewMixture, part: int | str, probability: float) -> tuple[str, Array, Array]:
-    """What one number of the latent vectors is called, its medians (U,), and its central intervals (U, 2)."""
+def _latent_part(
+    model: DualViewMixture, part: int | str, probability: float
+) -> tuple[str, Array, Array]:
+    """What one number of the latent vectors is called, its medians (U,), and its central intervals
+    (U, 2)."""
     post = posterior_of(model)
     if "latent" not in post:
-        raise InputError("This model was fitted without a behavior, so it has no latent coefficients: call fit(X, behavior).")
-    names, median, intervals = post.latent_names, model.latent_, post.interval("latent", probability)
+        raise InputError(
+            "This model was fitted without a behavior, so it has no latent coefficients: call "
+            "fit(X, behavior)."
+        )
+    names, median, intervals = (
+        post.latent_names,
+        model.latent_,
+        post.interval("latent", probability),
+    )
     if len(names) == 1:
         return "latent coefficient", median, intervals
     try:
-        place = names.index(part) if isinstance(part, str) else range(len(names))[operator.index(part)]
+        place = (
+            names.index(part) if isinstance(part, str) else range(len(names))[operator.index(part)]
+        )
     except (TypeError, ValueError, IndexError):
-        raise InputError(f"part must be a position or a name among {', '.join(names)}; got {part!r}.") from None
+        raise InputError(
+            f"part must be a position or a name among {', '.join(names)}; got {part!r}."
+        ) from None
     return f"latent coefficient of {names[place]}", median[:, place], intervals[:, place]
 
 
@@ -250,7 +285,10 @@ def _truth(truth: ArrayLike | None, n_users: int) -> Array | None:
         return None
     values = numbers(truth, "truth", n_dims=1)
     if len(values) != n_users:
-        raise InputError(f"truth must have a value for each of the {n_users} users of the fit; got {len(values)}.")
+        raise InputError(
+            f"truth must have a value for each of the {n_users} users of the fit; got "
+            f"{len(values)}."
+        )
     return values
 
 
@@ -275,7 +313,8 @@ def _legend_of_latent(ax: "Axes", overall: float, probability: float, has_truth:
 
 
 def _make_room(ax: "Axes", place: Array, top: Array) -> None:
-    """Raise the upper limit until the users on the left, with these tops, leave the legend its corner."""
+    """Raise the upper limit until the users on the left, with these tops, leave the legend its
+    corner."""
     highest = top[place <= 0.7 * place.max()].max()
     low, high = ax.get_ylim()
     ax.set_ylim(low, max(high, low + (highest - low) / 0.76))
@@ -284,9 +323,15 @@ def _make_room(ax: "Axes", place: Array, top: Array) -> None:
 def _legend_of_clusters(ax: "Axes") -> None:
     """Beside the axes, where it hides nobody; the largest clusters when there are many."""
     handles, names = ax.get_legend_handles_labels()
-    title = "cluster (users)" if len(names) <= _LEGEND_ROWS else f"cluster (users)\n{_LEGEND_ROWS} largest of {len(names)}"
+    title = (
+        "cluster (users)"
+        if len(names) <= _LEGEND_ROWS
+        else f"cluster (users)\n{_LEGEND_ROWS} largest of {len(names)}"
+    )
     handles, names = handles[:_LEGEND_ROWS], names[:_LEGEND_ROWS]
     if ax.patches:
         handles.append(*ax.plot([], [], color=MUTED, linewidth=1.4))
         names.append(f"{percent(_CONTOUR)} contour")
-    ax.legend(handles, names, title=title, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    ax.legend(
+        handles, names, title=title, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False
+    )

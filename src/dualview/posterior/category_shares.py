@@ -1,4 +1,5 @@
-"""Nominal columns in the clusters that a new user may belong to, (M15): shares of levels, θ integrated out in fresh ones."""
+"""Nominal columns in the clusters that a new user may belong to, (M15): shares of levels, θ
+integrated out in fresh ones."""
 
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,14 @@ Places = NDArray[np.int64]
 
 
 class CategoryShares:
-    """ln θ of R rows: component (R,) is a row of the posterior's table, −1 for a fresh cluster, draw (R,) its draw."""
+    """ln θ of R rows: component (R,) is a row of the posterior's table, −1 for a fresh cluster,
+    draw (R,) its draw."""
 
     def __init__(self, post: "Posterior", component: Places, draw: Places) -> None:
         self._view = nominal_view(post)
-        self._table = np.vstack([post.components["categories.log_shares"], np.log(self._view.flat)])  # the last one is fresh
+        self._table = np.vstack(
+            [post.components["categories.log_shares"], np.log(self._view.flat)]
+        )  # the last one is fresh
         self._component, self._draw = component, draw
         self._concentrations = post.flat("categories.concentrations")
 
@@ -46,7 +50,9 @@ class CategoryShares:
         counts = np.zeros(len(view.flat))
         counts[view.starts[:-1][seen] + codes[seen]] = 1.0
         found, stream = np.empty((len(rows), len(view.flat))), stream_of(rng)
-        for concentrations, log_shares in zip(self._concentrations[self._draw[rows]], found, strict=True):
+        for concentrations, log_shares in zip(
+            self._concentrations[self._draw[rows]], found, strict=True
+        ):
             draw_shares(stream, counts, view.starts, view.flat, concentrations, log_shares)
         return found
 

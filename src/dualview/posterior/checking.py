@@ -25,8 +25,11 @@ from dualview.posterior.residuals import outcomes_of, residuals_of
 Array = NDArray[np.float64]
 
 
-def checks_of(post: Posterior, behavior: Behavior | None, views: Sequence[Posterior] | None, seed: int) -> Checks:
-    """Every check that the fit has data for. views: fits to the features alone and to the behavior alone, where there are."""
+def checks_of(
+    post: Posterior, behavior: Behavior | None, views: Sequence[Posterior] | None, seed: int
+) -> Checks:
+    """Every check that the fit has data for. views: fits to the features alone and to the behavior
+    alone, where there are."""
     rng = np.random.default_rng(seed)
     residuals = residuals_of(post, behavior, seed)
     context = _context(post, behavior)
@@ -43,16 +46,23 @@ def _context(post: Posterior, behavior: Behavior | None) -> Context:
     partition, linked = rebuilt_model(post, behavior).partition, "slopes" in post
     if behavior is None:
         return Context({}, linked, partition)
-    latent, params = post.flat("latent")[:1], {name: post.flat(name)[:1] for name in behavior.param_names}
+    latent, params = (
+        post.flat("latent")[:1],
+        {name: post.flat(name)[:1] for name in behavior.param_names},
+    )
     if isinstance(behavior, SeveralBehaviors):
         forecasts = behavior.forecasts(behavior, latent, params, 0)
-        of_each = {outcomes_of(name): (behavior[name], forecast) for name, forecast in forecasts.items()}
+        of_each = {
+            outcomes_of(name): (behavior[name], forecast) for name, forecast in forecasts.items()
+        }
     else:
         of_each = {outcomes_of(None): (behavior, behavior.forecast(behavior, latent, params, 0))}
     found = {}
     for name, (part, forecast) in of_each.items():
         participants = part.constant_data().get("n_participants", (None, None))[1]
-        found[name] = Outcomes(participants, _shares(post, part), isinstance(forecast.outcome, BinaryOutcome))
+        found[name] = Outcomes(
+            participants, _shares(post, part), isinstance(forecast.outcome, BinaryOutcome)
+        )
     return Context(found, linked, partition)
 
 

@@ -14,7 +14,8 @@ from dualview.posterior.posterior import Posterior
 
 
 class ClusterRows:
-    """draw (R,): the draw of each row. component (R,): its row in the posterior's table of components, −1 for a fresh one.
+    """draw (R,): the draw of each row. component (R,): its row in the posterior's table of
+    components, −1 for a fresh one.
 
     first (N,): each draw's first row. known (R,): which rows are no fresh ones.
     """
@@ -25,7 +26,9 @@ class ClusterRows:
         draw = np.concatenate([owner, np.repeat(np.arange(n_draws), n_fresh)])
         order = np.argsort(draw, kind="stable")
         self.draw = draw[order]
-        self.component = np.concatenate([np.arange(len(owner)), np.full(n_draws * n_fresh, -1)])[order]
+        self.component = np.concatenate([np.arange(len(owner)), np.full(n_draws * n_fresh, -1)])[
+            order
+        ]
         self.first = np.searchsorted(self.draw, np.arange(n_draws))
         self.known = self.component >= 0
 
@@ -39,13 +42,16 @@ class ClusterRows:
 
 
 class ViewRows(NamedTuple):
-    """Components of the rows that the draws have, and the fresh ones where a cluster can be opened."""
+    """Components of the rows that the draws have, and the fresh ones where a cluster can be
+    opened."""
 
     known: Component
     fresh: FreshClusters | FreshBlocks | None
 
     @classmethod
-    def of(cls, rng: np.random.Generator, post: Posterior, view: str, rows: ClusterRows) -> "ViewRows":
+    def of(
+        cls, rng: np.random.Generator, post: Posterior, view: str, rows: ClusterRows
+    ) -> "ViewRows":
         """Those of a Gaussian view, by its name."""
         table, own = post.components, rows.component[rows.known]
         known = Component(table[f"{view}.means"][own], table[f"{view}.factors"][own])
@@ -53,5 +59,8 @@ class ViewRows(NamedTuple):
             return cls(known, None)
         base, layout = post.working_base(view), post.layout
         if view == "features" and layout is not None:
-            return cls(known, FreshBlocks(rng, base, [block for _, block in layout.of_numbers], rows.n_fresh))
+            return cls(
+                known,
+                FreshBlocks(rng, base, [block for _, block in layout.of_numbers], rows.n_fresh),
+            )
         return cls(known, FreshClusters(rng, base, rows.n_fresh))

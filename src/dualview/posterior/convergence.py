@@ -29,11 +29,13 @@ class Convergence(FitFacts):
         return diagnostics.table(self.scalars())
 
     def scalars(self, n_anchors: int = _ANCHORS) -> dict[str, Array]:
-        """What diagnostics look at, by name, each (chain, draw); latent coefficients of n_anchors users, spread evenly."""
+        """What diagnostics look at, by name, each (chain, draw); latent coefficients of n_anchors
+        users, spread evenly."""
         return scalars(self, n_anchors)
 
     def verdict(self) -> str:
-        """One paragraph: has it converged, and if not, what to do; and which chains failed, where some did."""
+        """One paragraph: has it converged, and if not, what to do; and which chains failed, where
+        some did."""
         text = self.judged[1]
         return text if self.failures is None else f"{text} {self.failures}"
 
@@ -43,7 +45,8 @@ class Convergence(FitFacts):
         return self.judged[0]
 
     def look(self) -> Look:
-        """Whether all diagnostics are within the limits of the verdict, largest R̂ and least effective size."""
+        """Whether all diagnostics are within the limits of the verdict, largest R̂ and least
+        effective size."""
         return diagnostics.look(self._looked_at)
 
     @cached_property
@@ -57,7 +60,8 @@ class Convergence(FitFacts):
 
     @cached_property
     def judged(self) -> tuple[bool, str]:
-        """Whether the draws have converged, and that in words, of the chains that came to their end."""
+        """Whether the draws have converged, and that in words, of the chains that came to their
+        end."""
         if self.approximation is not None:
             return self.approximation.verdict()
         fixed = self.length is None or self.length.ended == "length"
@@ -65,7 +69,8 @@ class Convergence(FitFacts):
         return diagnostics.verdict(self._looked_at, self.n_chains, self.chain_distance(), lengths)
 
     def chain_distance(self) -> float | None:
-        """Mean variation of information between the chains' own partition estimates, as a share of ln U; None for one chain."""
+        """Mean variation of information between the chains' own partition estimates, as a share of
+        ln U; None for one chain."""
         if self.n_chains == 1:
             return None
         own = np.array([chain[partitions.dahl(chain)] for chain in self["z"]])

@@ -15,7 +15,8 @@ _MOST_NAMED = 5
 
 
 def renumbered(labels: Labels, n_users: int) -> Labels:
-    """Labels (2 U,) by features, then by behavior, with clusters numbered from the one that most users look like."""
+    """Labels (2 U,) by features, then by behavior, with clusters numbered from the one that most
+    users look like."""
     sizes = np.bincount(labels[:n_users], minlength=int(labels.max()) + 1)
     place = np.empty(len(sizes), dtype=np.int64)
     place[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
@@ -28,7 +29,8 @@ def table(looks: Labels, acts: Labels) -> pd.DataFrame:
 
 
 def disagreements(post: "PartitionEstimates", least: float) -> pd.DataFrame:
-    """Users whose labels differ with at least this probability, and in the estimate: user, looks, acts, probability."""
+    """Users whose labels differ with at least this probability, and in the estimate: user, looks,
+    acts, probability."""
     if "z_tables" in post:
         assert post.layout is not None
         found = []
@@ -47,7 +49,9 @@ def _looks(post: "PartitionEstimates", table: str | None) -> NDArray[Any]:
     return np.asarray(post.flat("z_tables")[:, post.layout.names.index(table)])
 
 
-def _disagreeing(post: "PartitionEstimates", least: float, looks: NDArray[Any], estimate: Labels) -> pd.DataFrame:
+def _disagreeing(
+    post: "PartitionEstimates", least: float, looks: NDArray[Any], estimate: Labels
+) -> pd.DataFrame:
     apart = (looks != post.flat_acts).mean(axis=0)
     table = {"looks": estimate, "acts": post.behavior_partition(), "probability": apart}
     found = pd.DataFrame({"user": post.tree["posterior"].coords["user"].values, **table})
@@ -63,7 +67,9 @@ def text(post: "PartitionEstimates", noun: str = "cluster") -> str | None:
     if "z_tables" not in post:
         return _text(post, noun, None, found)
     assert post.layout is not None
-    return " ".join(_text(post, noun, table, found[found["table"] == table]) for table in post.layout.names)
+    return " ".join(
+        _text(post, noun, table, found[found["table"] == table]) for table in post.layout.names
+    )
 
 
 def _text(post: "PartitionEstimates", noun: str, table: str | None, found: pd.DataFrame) -> str:
@@ -71,16 +77,23 @@ def _text(post: "PartitionEstimates", noun: str, table: str | None, found: pd.Da
     same = (_looks(post, table) == post.flat_acts).mean(axis=1)
     low, high = np.quantile(same, [0.025, 0.975])
     first = (
-        f"{'' if table is None else f'By {table}, '}{same.mean():.0%} of the users act as they look (95 % interval {low:.0%} "
-        f"to {high:.0%}; ρ, the probability of having one label for both views, {_share(post, table)})."
+        f"{'' if table is None else f'By {table}, '}{same.mean():.0%} of the users act as they "
+        f"look (95 % interval {low:.0%} "
+        f"to {high:.0%}; ρ, the probability of having one label for both views, "
+        f"{_share(post, table)})."
     )
     if not len(found):
         return f"{first} No single user probably acts otherwise."
-    groups = found.groupby(["looks", "acts"])["probability"].agg(["size", "mean"]).sort_values("size", ascending=False)
+    groups = (
+        found.groupby(["looks", "acts"])["probability"]
+        .agg(["size", "mean"])
+        .sort_values("size", ascending=False)
+    )
     looks = post.partition() if table is None else post.table_partition(table)
     n_looks = int(looks.max()) + 1
     named = [
-        f"{_users(n)} like {noun} {look} and {_acting(noun, acts, n_looks, n)} (probability {mean:.2f} on average)"
+        f"{_users(n)} like {noun} {look} and {_acting(noun, acts, n_looks, n)} (probability "
+        f"{mean:.2f} on average)"
         for look, acts, n, mean in groups.head(_MOST_NAMED).reset_index().itertuples(index=False)
     ]
     rest = len(groups) - _MOST_NAMED
@@ -102,4 +115,8 @@ def _users(n: int) -> str:
 
 def _acting(noun: str, acts: int, n_looks: int, n: int) -> str:
     verb = "acts" if n == 1 else "act"
-    return f"{verb} like {noun} {acts}" if acts < n_looks else f"{verb} like no {noun} that anyone looks like"
+    return (
+        f"{verb} like {noun} {acts}"
+        if acts < n_looks
+        else f"{verb} like no {noun} that anyone looks like"
+    )

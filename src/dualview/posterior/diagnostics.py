@@ -1,7 +1,7 @@
 """Convergence diagnostics, of quantities that do not depend on how clusters are numbered.
 
-Arrays are (chain, draw). R̂ is rank-normalized, effective sample sizes are ArviZ's; Geweke's z compares the first tenth of a
-chain with its second half.
+Arrays are (chain, draw). R̂ is rank-normalized, effective sample sizes are ArviZ's; Geweke's z
+compares the first tenth of a chain with its second half.
 """
 
 import math
@@ -30,7 +30,8 @@ def _array_stats() -> Any:
 
 
 def table(scalars: Mapping[str, Array], brief: bool = False) -> pd.DataFrame:
-    """A row per scalar: mean, sd, R̂, bulk and tail effective size; unless brief, Geweke's z and autocorrelation time too."""
+    """A row per scalar: mean, sd, R̂, bulk and tail effective size; unless brief, Geweke's z and
+    autocorrelation time too."""
     rows = {name: _row(np.asarray(values, dtype=float), brief) for name, values in scalars.items()}
     return pd.DataFrame.from_dict(rows, orient="index")
 
@@ -38,9 +39,14 @@ def table(scalars: Mapping[str, Array], brief: bool = False) -> pd.DataFrame:
 def _row(values: Array, brief: bool) -> dict[str, float]:
     constant = bool(np.ptp(values) == 0)
     short = values.shape[1] < 4
-    row = {"mean": float(values.mean()), "sd": float(values.std(ddof=1)) if values.size > 1 else 0.0}
+    row = {
+        "mean": float(values.mean()),
+        "sd": float(values.std(ddof=1)) if values.size > 1 else 0.0,
+    }
     if short:
-        return row | dict.fromkeys(("r_hat", "ess_bulk", "ess_tail", "geweke_z", "autocorrelation_time"), float("nan"))
+        return row | dict.fromkeys(
+            ("r_hat", "ess_bulk", "ess_tail", "geweke_z", "autocorrelation_time"), float("nan")
+        )
     if constant:
         return row | {
             "r_hat": 1.0,
@@ -50,10 +56,17 @@ def _row(values: Array, brief: bool) -> dict[str, float]:
             "autocorrelation_time": 1.0,
         }
     bulk = _ess(values, "bulk")
-    row |= {"r_hat": _r_hat(values), "ess_bulk": bulk, "ess_tail": _finite(_ess(values, "tail"), bulk)}
+    row |= {
+        "r_hat": _r_hat(values),
+        "ess_bulk": bulk,
+        "ess_tail": _finite(_ess(values, "tail"), bulk),
+    }
     if brief:
         return row
-    return row | {"geweke_z": geweke(values), "autocorrelation_time": values.size / _ess(values, "mean")}
+    return row | {
+        "geweke_z": geweke(values),
+        "autocorrelation_time": values.size / _ess(values, "mean"),
+    }
 
 
 def _finite(value: float, otherwise: float) -> float:
@@ -61,14 +74,18 @@ def _finite(value: float, otherwise: float) -> float:
 
 
 def _ess(values: Array, method: str) -> float:
-    """ArviZ's effective sample size; NaN where the method sees a constant, as the tail of a yes-or-no quantity is."""
+    """ArviZ's effective sample size; NaN where the method sees a constant, as the tail of a
+    yes-or-no quantity is."""
     options = {"prob": (0.05, 0.95)} if method == "tail" else {}
     with np.errstate(all="ignore"):
-        return float(_array_stats().ess(values, chain_axis=0, draw_axis=1, method=method, **options))
+        return float(
+            _array_stats().ess(values, chain_axis=0, draw_axis=1, method=method, **options)
+        )
 
 
 def _r_hat(values: Array) -> float:
-    """Rank-normalized R̂; of a yes-or-no quantity without the half that looks at its spread. One chain: its halves."""
+    """Rank-normalized R̂; of a yes-or-no quantity without the half that looks at its spread. One
+    chain: its halves."""
     if len(values) == 1:
         half = values.shape[1] // 2
         values = np.concatenate([values[:, :half], values[:, half : 2 * half]])
@@ -80,7 +97,8 @@ def _r_hat(values: Array) -> float:
 
 
 def geweke(values: Array, first: float = 0.1, last: float = 0.5) -> float:
-    """Geweke's (1992) z, the largest in size over the chains: the means of two stretches, standard errors by effective size."""
+    """Geweke's (1992) z, the largest in size over the chains: the means of two stretches, standard
+    errors by effective size."""
     n_draws = values.shape[1]
     scores = []
     for chain in values:
@@ -98,15 +116,20 @@ def _squared_error(stretch: Array) -> float:
     return variance / _ess(stretch[None, :], "mean")
 
 
-def paper_autocorrelation_time(values: NDArray[np.floating], max_lag: int = 1000) -> tuple[float, float]:
-    """τ = 1 + 2 Σ_{n=1..max_lag} |ρ_n| of one chain, and the value that white noise of this length would give.
+def paper_autocorrelation_time(
+    values: NDArray[np.floating], max_lag: int = 1000
+) -> tuple[float, float]:
+    """τ = 1 + 2 Σ_{n=1..max_lag} |ρ_n| of one chain, and the value that white noise of this length
+    would give.
 
-    The absolute values make τ grow with noise alone, so it means little without its white-noise value beside it.
+    The absolute values make τ grow with noise alone, so it means little without its white-noise
+    value beside it.
     """
     chain = np.asarray(values, dtype=float)
     if chain.ndim != 1 or len(chain) < 2000:
         raise InputError(
-            f"The sum of absolute autocorrelations needs one chain of at least 2000 draws; got shape {chain.shape}."
+            "The sum of absolute autocorrelations needs one chain of at least 2000 draws; got "
+            f"shape {chain.shape}."
         )
     if np.ptp(chain) == 0:
         raise InputError("A constant chain has no autocorrelations.")
@@ -125,17 +148,24 @@ def check_enough(n_draws: int, n_chains: int) -> None:
     """Raise where chains that run until they are good could never be, with so few draws."""
     if n_draws * n_chains < ESS_WANTED:
         raise InputError(
-            f"n_draws × n_chains must be at least {ESS_WANTED} for chains that run until they have that many effective draws; "
-            f"got {n_draws} × {n_chains}. Keep more draws, or give n_warmup for chains of fixed length."
+            f"n_draws × n_chains must be at least {ESS_WANTED} for chains that run until they "
+            "have that many effective draws; "
+            f"got {n_draws} × {n_chains}. Keep more draws, or give n_warmup for chains of fixed "
+            "length."
         )
 
 
 def look(diagnostics: pd.DataFrame) -> Look:
-    """Whether all diagnostics are within their limits, the worst of them, and how much longer the chains should have been.
+    """Whether all diagnostics are within their limits, the worst of them, and how much longer the
+    chains should have been.
 
-    In chains that have reached their equilibrium, R̂ - 1 falls with their length as effective sizes grow.
+    In chains that have reached their equilibrium, R̂ - 1 falls with their length as effective sizes
+    grow.
     """
-    r_hat, ess = float(diagnostics["r_hat"].max()), float(diagnostics[["ess_bulk", "ess_tail"]].to_numpy().min())
+    r_hat, ess = (
+        float(diagnostics["r_hat"].max()),
+        float(diagnostics[["ess_bulk", "ess_tail"]].to_numpy().min()),
+    )
     if not diagnostics["r_hat"].notna().all():
         return Look(False, math.nan, math.nan, math.inf)
     times = max((r_hat - 1.0) / (R_HAT_LIMIT - 1.0), ESS_WANTED / max(ess, 1.0))
@@ -143,37 +173,56 @@ def look(diagnostics: pd.DataFrame) -> Look:
 
 
 def verdict(
-    diagnostics: pd.DataFrame, n_chains: int, chain_distance: float | None = None, lengths: str = "n_warmup, n_draws"
+    diagnostics: pd.DataFrame,
+    n_chains: int,
+    chain_distance: float | None = None,
+    lengths: str = "n_warmup, n_draws",
 ) -> tuple[bool, str]:
-    """Whether the run can be trusted, and one readable paragraph: what has not converged and what to do.
+    """Whether the run can be trusted, and one readable paragraph: what has not converged and what
+    to do.
 
     lengths: the settings that make a run longer.
     """
     if diagnostics["r_hat"].isna().any():
-        return False, "Too few draws to tell whether the chains have converged: keep at least 100 per chain (n_draws)."
+        return (
+            False,
+            "Too few draws to tell whether the chains have converged: keep at least 100 per "
+            "chain (n_draws).",
+        )
     apart = diagnostics[diagnostics["r_hat"] >= R_HAT_LIMIT]
     few = diagnostics[diagnostics[["ess_bulk", "ess_tail"]].min(axis=1) < ESS_WANTED]
     parts = []
     if len(apart):
         worst = apart["r_hat"].sort_values(ascending=False)
         parts.append(
-            f"the chains disagree on {_names(list(worst.index))} (largest R-hat {_r_hat_text(worst.iloc[0])}, "
+            f"the chains disagree on {_names(list(worst.index))} (largest R-hat "
+            f"{_r_hat_text(worst.iloc[0])}, "
             f"wanted below {R_HAT_LIMIT})"
         )
     if len(few):
         least = few[["ess_bulk", "ess_tail"]].min(axis=1).sort_values()
-        parts.append(f"too few effective draws of {_names(list(least.index))} (least {least.iloc[0]:.0f}, wanted {ESS_WANTED})")
+        parts.append(
+            f"too few effective draws of {_names(list(least.index))} (least {least.iloc[0]:.0f}, "
+            f"wanted {ESS_WANTED})"
+        )
     if n_chains == 1:
         parts.append("one chain cannot show whether others would find the same clusters")
     if not parts:
         return (
             True,
-            f"Converged: R-hat below {R_HAT_LIMIT} and at least {ESS_WANTED} effective draws of everything looked at.",
+            f"Converged: R-hat below {R_HAT_LIMIT} and at least {ESS_WANTED} effective draws of "
+            "everything looked at.",
         )
     text = f"Not converged: {'; '.join(parts)}."
     if chain_distance is not None and chain_distance > 0.1:
-        text += f" The chains' own partitions differ (mean distance {chain_distance:.2f}): they may sit in different modes."
-    return False, f"{text} Run longer ({lengths}), use at least four chains, and look at plots.traces."
+        text += (
+            f" The chains' own partitions differ (mean distance {chain_distance:.2f}): they "
+            "may sit in different modes."
+        )
+    return (
+        False,
+        f"{text} Run longer ({lengths}), use at least four chains, and look at plots.traces.",
+    )
 
 
 def _r_hat_text(value: float) -> str:

@@ -1,7 +1,7 @@
 """Draws of all chains by name, and the tree that holds them.
 
-Groups of the tree: posterior (chain, draw, …), in the user's units; components, a row per cluster of each draw, in working
-units; working, the maps between the user's units and working units.
+Groups of the tree: posterior (chain, draw, …), in the user's units; components, a row per cluster
+of each draw, in working units; working, the maps between the user's units and working units.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 
 
 class NamedDraws:
-    """Draws (chain, draw, …) by name: how many there are, their averages and intervals, and the clusters of each draw."""
+    """Draws (chain, draw, …) by name: how many there are, their averages and intervals, and the
+    clusters of each draw."""
 
     def __init__(self, tree: xr.DataTree, observations: Behavior | None = None) -> None:
         self._tree = tree
@@ -70,36 +71,44 @@ class NamedDraws:
 
     @property
     def flat_acts(self) -> NDArray[Any]:
-        """Labels of the users' behavior in the draws of all chains, (chain × draw, user): ``z`` unless views may disagree."""
+        """Labels of the users' behavior in the draws of all chains, (chain × draw, user): ``z``
+        unless views may disagree."""
         return self.flat("z_behavior" if "z_behavior" in self else "z")
 
     @property
     def summary(self) -> xr.Dataset | None:
-        """With ``keep="summary"``: scalars of every draw (chain, iteration); latent_mean and latent_sd over all of them.
+        """With ``keep="summary"``: scalars of every draw (chain, iteration); latent_mean and
+        latent_sd over all of them.
 
-        z and latent (chain, iteration, anchor) are those of up to 200 users, whose positions are the coordinate anchor.
-        latent_mean and latent_sd are (user) or (user, function). For users without observations the posterior need not have
-        a mean and a standard deviation; then these two mean nothing.
+        z and latent (chain, iteration, anchor) are those of up to 200 users, whose positions are
+        the coordinate anchor. latent_mean and latent_sd are (user) or (user, function). For users
+        without observations the posterior need not have a mean and a standard deviation; then these
+        two mean nothing.
         """
         group = self._tree.children.get("summary")
         return None if group is None else group.to_dataset()
 
     @property
     def latent_median(self) -> Array:
-        """Posterior median of each user's latent behavior, (U,) or (U, q), over the draws that were kept whole."""
+        """Posterior median of each user's latent behavior, (U,) or (U, q), over the draws that were
+        kept whole."""
         self._check_latent()
         return np.asarray(np.median(self.flat("latent"), axis=0))
 
     def _check_latent(self) -> None:
         if "latent" not in self:
-            raise AbsentError("This model was fitted without a behavior, so it has no latent behavior: call fit(X, behavior).")
+            raise AbsentError(
+                "This model was fitted without a behavior, so it has no latent behavior: call "
+                "fit(X, behavior)."
+            )
 
     @property
     def latent_mean(self) -> Array:
         """Average of each user's latent behavior, (U,) or (U, q), over all draws.
 
-        It estimates the posterior mean, if that exists. For users without observations it need not: a cluster's spread has
-        tails so heavy that averages differ from seed to seed. ``latent_median`` always exists.
+        It estimates the posterior mean, if that exists. For users without observations it need not:
+        a cluster's spread has tails so heavy that averages differ from seed to seed.
+        ``latent_median`` always exists.
         """
         self._check_latent()
         if self.summary is not None:
@@ -119,7 +128,7 @@ class NamedDraws:
         >>> low, high = post.interval("features.base_mean", 0.9).T
         >>> bool((low < high).all())
         True
-        """
+        """  # noqa: E501
         ends = np.quantile(self.flat(name), interval_ends(probability), axis=0)
         return np.asarray(np.moveaxis(ends, 0, -1))
 
@@ -127,14 +136,21 @@ class NamedDraws:
     def units(self) -> dict[str, Whitening]:
         """The map between user's units and working units of each view."""
         group = self._tree["working"]
-        views = [str(name).removesuffix(".factor") for name in group.data_vars if str(name).endswith(".factor")]
+        views = [
+            str(name).removesuffix(".factor")
+            for name in group.data_vars
+            if str(name).endswith(".factor")
+        ]
         parts = ("mean", "factor", "inverse")
-        return {view: Whitening(*(np.asarray(group[f"{view}.{part}"].values) for part in parts)) for view in views}
+        return {
+            view: Whitening(*(np.asarray(group[f"{view}.{part}"].values) for part in parts))
+            for view in views
+        }
 
     @cached_property
     def components(self) -> dict[str, NDArray[Any]]:
-        """A row per component of each draw, draws of all chains in a row: owner (its draw), count, and each view's means
-        and, unless users share them, precision factors in working units."""
+        """A row per component of each draw, draws of all chains in a row: owner (its draw), count,
+        and each view's means and, unless users share them, precision factors in working units."""
         group = self._tree["components"]
         table = {str(name): np.asarray(group[str(name)].values) for name in group.data_vars}
         table["owner"] = table.pop("chain") * self.n_draws + table.pop("draw")

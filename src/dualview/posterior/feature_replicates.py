@@ -1,7 +1,9 @@
-"""Features as a tree shows them: observed, and replicates of them; ``features`` are numbers, ``codes`` those of levels.
+"""Features as a tree shows them: observed, and replicates of them; ``features`` are numbers,
+``codes`` those of levels.
 
-Numbers are in the user's units and recorded as the fit's were: rounded, counted, as numbers of levels. NaN stands for a missing
-number, −1 for a missing level. Replicates have neither, and are not censored.
+Numbers are in the user's units and recorded as the fit's were: rounded, counted, as numbers of
+levels. NaN stands for a missing number, −1 for a missing level. Replicates have neither, and are
+not censored.
 """
 
 from itertools import pairwise
@@ -36,7 +38,12 @@ def observed(post: "Posterior", users: NDArray[np.intp]) -> Variables:
     if post.cells is None or post.codebook is None:
         return {}
     cells = post.cells.take(users)
-    parts = {"features": post.codebook.observed(cells), "low": cells.low, "high": cells.high, "codes": cells.codes}
+    parts = {
+        "features": post.codebook.observed(cells),
+        "low": cells.low,
+        "high": cells.high,
+        "codes": cells.codes,
+    }
     return {name: (("user", DIMS.get(name, "feature")), part) for name, part in parts.items()}
 
 
@@ -46,12 +53,17 @@ def recorded(post: "Posterior", vectors: Array) -> Array:
     return found if post.codebook is None else post.codebook.values(found)
 
 
-def given_clusters(rng: np.random.Generator, post: "Posterior", rows: NDArray[np.int64]) -> dict[str, Array]:
-    """Replicates for users in clusters that are rows (T, S, U) of the table of components, by variable."""
+def given_clusters(
+    rng: np.random.Generator, post: "Posterior", rows: NDArray[np.int64]
+) -> dict[str, Array]:
+    """Replicates for users in clusters that are rows (T, S, U) of the table of components, by
+    variable."""
     table, found = post.components, {}
     if "features" in post.units:
         means, factors = components_of(post, rows)
-        away = np.linalg.solve(np.swapaxes(factors, -1, -2), rng.standard_normal(means.shape)[..., None])[..., 0]
+        away = np.linalg.solve(
+            np.swapaxes(factors, -1, -2), rng.standard_normal(means.shape)[..., None]
+        )[..., 0]
         found["features"] = recorded(post, means + away)
     if "categories.log_shares" in table:
         starts, logs = nominal_view(post).starts, table["categories.log_shares"]
@@ -66,4 +78,6 @@ def given_clusters(rng: np.random.Generator, post: "Posterior", rows: NDArray[np
 def _levels(rng: np.random.Generator, shares: Array, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """A level for each of the rows of shares (R, L)."""
     cumulative = np.cumsum(shares, axis=1)[rows]
-    return np.asarray((rng.random(rows.shape)[..., None] * cumulative[..., -1:] >= cumulative).sum(axis=-1))
+    return np.asarray(
+        (rng.random(rows.shape)[..., None] * cumulative[..., -1:] >= cumulative).sum(axis=-1)
+    )

@@ -1,4 +1,5 @@
-"""Features of users in the clusters of all draws: their density, and draws of cells that are not exact.
+"""Features of users in the clusters of all draws: their density, and draws of cells that are not
+exact.
 
 Rows (R,) are those of ``cluster_rows``; J users have vectors (J, D) in working units, or cells.
 """
@@ -26,7 +27,8 @@ _ALL = slice(None)
 
 
 class OpenedFeatures(NamedTuple):
-    """Features of n clusters that were fresh: components in working units, and ln θ (n, Σ L_j) of nominal columns."""
+    """Features of n clusters that were fresh: components in working units, and ln θ (n, Σ L_j) of
+    nominal columns."""
 
     component: Component | None
     log_shares: Array | None
@@ -38,21 +40,27 @@ class FeatureRows:
     def __init__(self, post: Posterior, rows: ClusterRows, numbers: ViewRows | None) -> None:
         self._post, self._rows, self._numbers = post, rows, numbers
         has_categories = "categories.log_shares" in post.components
-        self._categories = CategoryShares(post, rows.component, rows.draw) if has_categories else None
+        self._categories = (
+            CategoryShares(post, rows.component, rows.draw) if has_categories else None
+        )
 
     def log_density(self, x: Features | None, n_users: int) -> Array:
-        """ln p(features of user j | row), (J, R); 0 without features. Cells that are missing are integrated out."""
+        """ln p(features of user j | row), (J, R); 0 without features. Cells that are missing are
+        integrated out."""
         if x is None or (self._numbers is None and not isinstance(x, UserCells)):
             return np.zeros((n_users, len(self._rows)))
         if not isinstance(x, UserCells):
             return self._log_vectors(x)
-        result = np.zeros((len(x), len(self._rows))) if self._numbers is None else self._log_cells(x)
+        result = (
+            np.zeros((len(x), len(self._rows))) if self._numbers is None else self._log_cells(x)
+        )
         if self._categories is not None:
             result += self._categories.log_probability(x.cells.codes)
         return result
 
     def log_by_table(self, x: Features | None, n_users: int) -> list[Array]:
-        """ln p(features of each table | row), (J, R) each, where features came as several tables."""
+        """ln p(features of each table | row), (J, R) each, where features came as several
+        tables."""
         layout = self._post.layout
         assert layout is not None
         found = [np.zeros((n_users, len(self._rows))) for _ in layout.names]
@@ -75,8 +83,12 @@ class FeatureRows:
         assert self._numbers is not None
         known, fresh = self._numbers
         result = np.empty((len(x), len(self._rows)))
-        means, factors = (np.ascontiguousarray(part) for part in (known.means[:, own], known.factors[:, own, own]))
-        result[:, self._rows.known] = densities.log_likelihood(np.ascontiguousarray(x), means, factors)
+        means, factors = (
+            np.ascontiguousarray(part) for part in (known.means[:, own], known.factors[:, own, own])
+        )
+        result[:, self._rows.known] = densities.log_likelihood(
+            np.ascontiguousarray(x), means, factors
+        )
         if isinstance(fresh, FreshBlocks) and own != _ALL:
             result[:, ~self._rows.known] = [fresh.block(own).log_density(one) for one in x]
         elif fresh is not None:
@@ -84,7 +96,8 @@ class FeatureRows:
         return result
 
     def _log_cells(self, x: UserCells, own: slice = _ALL) -> Array:
-        """ln p(Gaussian cells, or those of a block of dimensions | row), (J, R): those that are missing are integrated out."""
+        """ln p(Gaussian cells, or those of a block of dimensions | row), (J, R): those that are
+        missing are integrated out."""
         result = np.zeros((len(x), len(self._rows)))
         complete = np.flatnonzero(x.complete)
         if len(complete):
@@ -106,7 +119,8 @@ class FeatureRows:
 
     @cached_property
     def _shifts(self) -> Array:
-        """Where points begin that estimate probabilities of intervals, (R, D − 1): another place in each row."""
+        """Where points begin that estimate probabilities of intervals, (R, D − 1): another place in
+        each row."""
         n_dims = len(self._post.units["features"].mean)
         return np.random.default_rng(_SHIFT_SEED).random((len(self._rows), max(0, n_dims - 1)))
 
@@ -118,10 +132,16 @@ class FeatureRows:
         found = Gaussians(np.empty((len(rows), n_dims)), np.empty((len(rows), n_dims, n_dims)))
         is_known, places = self._rows.known[rows], self._rows.places[rows]
         own = places[is_known]
-        found.means[is_known], found.roots[is_known] = known.means[own], spread(np.eye(n_dims), known.factors[own])
+        found.means[is_known], found.roots[is_known] = (
+            known.means[own],
+            spread(np.eye(n_dims), known.factors[own]),
+        )
         if fresh is not None:
             own = places[~is_known]
-            found.means[~is_known], found.roots[~is_known] = fresh.base.means[fresh.draw[own]], fresh.roots_of(own)
+            found.means[~is_known], found.roots[~is_known] = (
+                fresh.base.means[fresh.draw[own]],
+                fresh.roots_of(own),
+            )
         return found
 
     def level_probabilities(self, column: int) -> Array:
@@ -130,22 +150,34 @@ class FeatureRows:
         return self._categories.probabilities(column)
 
     def drawn_cells(
-        self, rng: np.random.Generator, rows: NDArray[np.intp], x: UserCells, gaussians: Gaussians | None = None
+        self,
+        rng: np.random.Generator,
+        rows: NDArray[np.intp],
+        x: UserCells,
+        gaussians: Gaussians | None = None,
     ) -> Array:
         """All Gaussian cells of one user, those that are not exact drawn in some rows, (rows, D).
 
-        gaussians: the rows' distributions of the feature vector, where they are not those of :meth:`gaussians`.
+        gaussians: the rows' distributions of the feature vector, where they are not those of
+        :meth:`gaussians`.
         """
         result = np.repeat(x.cells.low[:1], len(rows), axis=0)
         for pattern in x.patterns():
             columns = np.concatenate([pattern.intervals, pattern.missing])
-            result[:, columns] = pattern.draw(rng, self.gaussians(rows) if gaussians is None else gaussians, 0)
+            result[:, columns] = pattern.draw(
+                rng, self.gaussians(rows) if gaussians is None else gaussians, 0
+            )
         return np.clip(result, x.cells.low[0], x.cells.high[0])  # against rounding
 
     def opened(
-        self, rng: np.random.Generator, rows: NDArray[np.intp], x: Features | None, values: Array | None = None
+        self,
+        rng: np.random.Generator,
+        rows: NDArray[np.intp],
+        x: Features | None,
+        values: Array | None = None,
     ) -> OpenedFeatures | None:
-        """Fresh clusters, by their rows, as they are once a user with features x is in them; None without features.
+        """Fresh clusters, by their rows, as they are once a user with features x is in them; None
+        without features.
 
         values (rows, D): the user's complete cells in each row, where they were drawn before.
         """
@@ -163,8 +195,11 @@ class FeatureRows:
             log_shares = self._categories.opened(rng, rows, x.cells.codes[0])
         return OpenedFeatures(component, log_shares)
 
-    def _drawn_vectors(self, rng: np.random.Generator, rows: NDArray[np.intp], x: UserCells) -> Array:
-        """Complete vectors of one user in working units, drawn given its cells in some rows, (D,) or (rows, D)."""
+    def _drawn_vectors(
+        self, rng: np.random.Generator, rows: NDArray[np.intp], x: UserCells
+    ) -> Array:
+        """Complete vectors of one user in working units, drawn given its cells in some rows, (D,)
+        or (rows, D)."""
         if x.complete[0]:
             return np.asarray(x.vectors()[0])
         return self._post.units["features"].to_working(self.drawn_cells(rng, rows, x))

@@ -1,4 +1,5 @@
-"""A posterior in a NetCDF file: no pickles, written whole or not at all, and checked against a digest when it is read."""
+"""A posterior in a NetCDF file: no pickles, written whole or not at all, and checked against a
+digest when it is read."""
 
 import hashlib
 import os
@@ -30,32 +31,44 @@ def save(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> xr.DataTree:
-    """Read a tree that :func:`save` wrote; files of versions that kept no digest are read without that check."""
+    """Read a tree that :func:`save` wrote; files of versions that kept no digest are read without
+    that check."""
     source = file_path(path, "path")
     tree = _opened(source)
     if tree.attrs.get("format") != FORMAT:
         raise FileError(f"{source} is a NetCDF file, but not a posterior written by dualview.")
     if tree.attrs.get("format_version") != VERSION:
         raise FileError(
-            f"{source} was written in format {tree.attrs.get('format_version')}; this version reads format {VERSION}. Use the "
+            f"{source} was written in format {tree.attrs.get('format_version')}; this version "
+            f"reads format {VERSION}. Use the "
             "version of dualview that wrote it."
         )
     if DIGEST in tree.attrs and tree.attrs[DIGEST] != content_digest(tree):
         raise FileError(
-            f"{source} is damaged: its content differs from what was saved. (Changed on purpose? Then delete its attribute "
+            f"{source} is damaged: its content differs from what was saved. (Changed on purpose? "
+            "Then delete its attribute "
             f"{DIGEST}.) {_remedy(source)}"
         )
     missing = {"posterior", "components", "working"} - set(tree.children)
     if missing:
-        raise FileError(f"{source} lacks {', '.join(sorted(missing))}: it was cut short or changed. {_remedy(source)}")
+        raise FileError(
+            f"{source} lacks {', '.join(sorted(missing))}: it was cut short or changed. "
+            f"{_remedy(source)}"
+        )
     return tree
 
 
 def _opened(source: Path) -> xr.DataTree:
     try:
         if not source.is_file():
-            raise FileError(f"{source} is a folder, not a file." if source.is_dir() else f"{source}: there is no such file.")
-        with h5py.File(source, "r") as file:  # h5netcdf complains from a destructor where this fails
+            raise FileError(
+                f"{source} is a folder, not a file."
+                if source.is_dir()
+                else f"{source}: there is no such file."
+            )
+        with h5py.File(
+            source, "r"
+        ) as file:  # h5netcdf complains from a destructor where this fails
             file.attrs.get("_nc3_strict")
         tree = xr.open_datatree(source, engine="h5netcdf").load()
         tree.close()
@@ -64,7 +77,8 @@ def _opened(source: Path) -> xr.DataTree:
     except Exception as error:  # a damaged file makes the layers below raise anything at all
         reason = " ".join(str(error).split()) or type(error).__name__
         raise FileError(
-            f"{source} cannot be read as a posterior ({reason[:200]}): it is not a NetCDF file, or it was cut short or "
+            f"{source} cannot be read as a posterior ({reason[:200]}): it is not a NetCDF file, "
+            "or it was cut short or "
             f"damaged. {_remedy(source)}"
         ) from error
     return tree
@@ -73,15 +87,20 @@ def _opened(source: Path) -> xr.DataTree:
 def _remedy(source: Path) -> str:
     """How to get a whole file again: from the chains, where they are beside it."""
     if (source.parent / "request.json").is_file():
-        return f"To write it again from the chains: {shlex.join(['dualview', 'resume', str(source.parent)])}"
+        return (
+            "To write it again from the chains: "
+            f"{shlex.join(['dualview', 'resume', str(source.parent)])}"
+        )
     return "Use a copy of it, or fit again."
 
 
 def content_digest(tree: xr.DataTree) -> str:
-    """A digest of every variable and attribute of a tree, the same before it is saved and after it is loaded.
+    """A digest of every variable and attribute of a tree, the same before it is saved and after it
+    is loaded.
 
-    Only what a reader sees counts: names, dimensions, values in little-endian order and text as UTF-8, not how the file stores
-    them. A file that xarray has read and written again keeps its digest.
+    Only what a reader sees counts: names, dimensions, values in little-endian order and text as
+    UTF-8, not how the file stores them. A file that xarray has read and written again keeps its
+    digest.
     """
     state = hashlib.blake2b(digest_size=16)
     for group in sorted(tree.subtree, key=lambda node: str(node.path)):
@@ -89,20 +108,30 @@ def content_digest(tree: xr.DataTree) -> str:
         for name, value in sorted(group.attrs.items()):
             if name != DIGEST:
                 _update(state, "attribute", name, np.asarray(value))
-        own = group.to_dataset(inherit=False).variables  # coordinates of the groups above have been there
+        own = group.to_dataset(
+            inherit=False
+        ).variables  # coordinates of the groups above have been there
         for name in sorted(own, key=str):
             _update(state, "variable", name, *own[name].dims, np.asarray(own[name].values))
     return f"blake2b:{state.hexdigest()}"
 
 
 def _update(state: Any, *parts: Any) -> None:
-    """Add parts to a digest, each preceded by what it is and how long it is, so that no two sequences look the same."""
+    """Add parts to a digest, each preceded by what it is and how long it is, so that no two
+    sequences look the same."""
     for part in parts:
         if isinstance(part, np.ndarray) and part.dtype.kind in "biuf":
             kind = f"{part.dtype.kind}{part.dtype.itemsize} {part.shape}"
-            content: Any = np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
+            content: Any = (
+                np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<"))
+                .reshape(-1)
+                .view(np.uint8)
+                .data
+            )
         elif isinstance(part, np.ndarray):
-            texts = [str(value).encode(errors="surrogatepass") for value in part.reshape(-1)]  # of damaged files too
+            texts = [
+                str(value).encode(errors="surrogatepass") for value in part.reshape(-1)
+            ]  # of damaged files too
             kind, content = f"text {part.shape} {[len(text) for text in texts]}", b"".join(texts)
         else:
             kind, content = "name", str(part).encode()

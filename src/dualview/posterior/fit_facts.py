@@ -1,4 +1,5 @@
-"""What is known of the fit that draws come from: its table, its behavior, its priors, how long its chains are."""
+"""What is known of the fit that draws come from: its table, its behavior, its priors, how long its
+chains are."""
 
 import json
 from typing import Any, Self
@@ -21,7 +22,8 @@ Array = NDArray[np.float64]
 
 
 class FitFacts(NamedDraws):
-    """Draws that know their fit. Facts are attributes of the tree, as text where they are no numbers, and the data a group."""
+    """Draws that know their fit. Facts are attributes of the tree, as text where they are no
+    numbers, and the data a group."""
 
     def _with(self, fact: str, text: str) -> Self:
         """The same draws with one more fact."""
@@ -39,17 +41,28 @@ class FitFacts(NamedDraws):
         text = self._tree.attrs.get("codebook")
         return None if text is None else Columns.from_json(json.loads(text))
 
-    def with_data(self, features: Array | None, behavior: Behavior | None, cells: Cells | None = None) -> Self:
+    def with_data(
+        self, features: Array | None, behavior: Behavior | None, cells: Cells | None = None
+    ) -> Self:
         """The posterior with what summaries and predictions need of the data."""
         tree = self._tree.copy()
         if cells is not None:
-            table: dict[str, Any] = {"low": (("user", "feature"), cells.low), "high": (("user", "feature"), cells.high)}
+            table: dict[str, Any] = {
+                "low": (("user", "feature"), cells.low),
+                "high": (("user", "feature"), cells.high),
+            }
             table["codes"] = (("user", "category"), cells.codes)
-            known = {dim: tree["posterior"].coords[dim] for dim in ("user", "feature") if dim in tree["posterior"].coords}
+            known = {
+                dim: tree["posterior"].coords[dim]
+                for dim in ("user", "feature")
+                if dim in tree["posterior"].coords
+            }
             tree["observed_data"] = xr.DataTree(xr.Dataset(table, coords=known))
         if features is not None:
             users = {dim: tree["posterior"].coords[dim] for dim in ("user", "feature")}
-            tree["observed_data"] = xr.DataTree(xr.Dataset({"features": (("user", "feature"), features)}, coords=users))
+            tree["observed_data"] = xr.DataTree(
+                xr.Dataset({"features": (("user", "feature"), features)}, coords=users)
+            )
         if behavior is not None:
             tree.attrs["behavior"] = json.dumps(behavior.described())
         return type(self)(tree, behavior)
@@ -61,12 +74,16 @@ class FitFacts(NamedDraws):
 
     @property
     def alpha_prior(self) -> str | None:
-        """The prior of the concentration in words, or its value if it was fixed; None with one cluster."""
-        return None if self.n_clusters == 1 else str(self._tree.attrs.get("alpha_prior", "paper"))  # the only one there was
+        """The prior of the concentration in words, or its value if it was fixed; None with one
+        cluster."""
+        return (
+            None if self.n_clusters == 1 else str(self._tree.attrs.get("alpha_prior", "paper"))
+        )  # the only one there was
 
     @property
     def partition_process(self) -> str | None:
-        """The process behind an inferred number of clusters in words; None for a Dirichlet process."""
+        """The process behind an inferred number of clusters in words; None for a Dirichlet
+        process."""
         return self._tree.attrs.get("partition")
 
     @property
@@ -84,12 +101,14 @@ class FitFacts(NamedDraws):
         return str(self._tree.attrs.get("spread_prior", "paper"))  # the only one there was
 
     def with_agreement_prior(self, text: str) -> Self:
-        """The posterior with the prior of the share of users who act as they look, in words; by table, where these have one."""
+        """The posterior with the prior of the share of users who act as they look, in words; by
+        table, where these have one."""
         return self._with("agreement", text)
 
     @property
     def agreement_prior(self) -> AgreementPrior | tuple[AgreementPrior, ...] | None:
-        """The prior of the share of users who act as they look, or one for each table of features; None where all do."""
+        """The prior of the share of users who act as they look, or one for each table of features;
+        None where all do."""
         text = self._tree.attrs.get("agreement")
         return agreement_priors(text, () if self.layout is None else self.layout.names)
 
@@ -107,19 +126,27 @@ class FitFacts(NamedDraws):
     def pooling(self) -> str | None:
         """'cluster' when the users of a cluster share one latent behavior, else None."""
         components = self._tree["components"].data_vars
-        return "cluster" if "behavior.means" in components and "behavior.factors" not in components else None
+        return (
+            "cluster"
+            if "behavior.means" in components and "behavior.factors" not in components
+            else None
+        )
 
     @property
     def length(self) -> Length | None:
-        """Length of the chains, including warm-up, spacing of the kept draws, and why the chains ended.
+        """Length of the chains, including warm-up, spacing of the kept draws, and why the chains
+        ended.
 
-        It has ``n_iterations``, ``n_warmup`` and ``stride``, in iterations, and ``ended``: "converged", "max_draws",
-        "max_time", "interrupted", or "length" if that was fixed. None in files of versions that did not store it.
+        It has ``n_iterations``, ``n_warmup`` and ``stride``, in iterations, and ``ended``:
+        "converged", "max_draws", "max_time", "interrupted", or "length" if that was fixed. None in
+        files of versions that did not store it.
         """
         attrs = self._tree.attrs
         if "ended" not in attrs:
             return None
-        return Length(int(attrs["n_iterations"]), int(attrs["n_warmup"]), int(attrs["stride"]), attrs["ended"])
+        return Length(
+            int(attrs["n_iterations"]), int(attrs["n_warmup"]), int(attrs["stride"]), attrs["ended"]
+        )
 
     def with_failures(self, text: str) -> Self:
         """The posterior with the chains that failed and were left out, in words."""
@@ -127,16 +154,19 @@ class FitFacts(NamedDraws):
 
     @property
     def failures(self) -> str | None:
-        """Which chains failed and were left out, why, and how far to trust the others; None if all came to their end."""
+        """Which chains failed and were left out, why, and how far to trust the others; None if all
+        came to their end."""
         return self._tree.attrs.get("failures")
 
     def with_approximation(self, facts: ApproximationFacts) -> Self:
-        """The posterior with what is known of the variational approximation that its draws come from."""
+        """The posterior with what is known of the variational approximation that its draws come
+        from."""
         return self._with("approximation", facts.to_json())
 
     @property
     def approximation(self) -> ApproximationFacts | None:
-        """Results of the variational approximation that the draws come from; None if the draws come from chains."""
+        """Results of the variational approximation that the draws come from; None if the draws come
+        from chains."""
         text = self._tree.attrs.get("approximation")
         return None if text is None else ApproximationFacts.from_json(text)
 
@@ -155,7 +185,8 @@ class FitFacts(NamedDraws):
 
     @property
     def cells(self) -> Cells | None:
-        """The table of the fit as the model sees it, where some of its cells are not exact or are categories."""
+        """The table of the fit as the model sees it, where some of its cells are not exact or are
+        categories."""
         if "observed_data" not in self._tree.children or "codes" not in self._tree["observed_data"]:
             return None
         table = self._tree["observed_data"].to_dataset()
@@ -173,14 +204,20 @@ class FitFacts(NamedDraws):
 
     @property
     def latent_names(self) -> list[str]:
-        """Names of the parts of a latent vector, with the behavior's before them where there are several behaviors.
+        """Names of the parts of a latent vector, with the behavior's before them where there are
+        several behaviors.
 
-        One name without a meaning where a vector is one number; positions where a behavior has no names.
+        One name without a meaning where a vector is one number; positions where a behavior has no
+        names.
         """
         draws = self._tree["posterior"]
         if "function" in draws.coords:
             return [str(name) for name in draws.coords["function"].values]
-        return [str(part) for part in range(draws.sizes["function"])] if "function" in draws.sizes else ["latent"]
+        return (
+            [str(part) for part in range(draws.sizes["function"])]
+            if "function" in draws.sizes
+            else ["latent"]
+        )
 
     @property
     def behavior(self) -> Behavior | None:
@@ -193,6 +230,7 @@ class FitFacts(NamedDraws):
 
     @property
     def n_observations(self) -> int | None:
-        """Number of threads of the fit; None without a behavior, and in files of versions that did not store it."""
+        """Number of threads of the fit; None without a behavior, and in files of versions that did
+        not store it."""
         found = json.loads(self._tree.attrs.get("behavior", "{}")).get("n_observations")
         return None if found is None else int(found)

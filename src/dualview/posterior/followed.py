@@ -1,4 +1,5 @@
-"""What latent vectors follow by a link: columns of numbers, less their means, then a column for every level of the others."""
+"""What latent vectors follow by a link: columns of numbers, less their means, then a column for
+every level of the others."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ def slopes_of(post: "Posterior") -> Array:
 
 
 def followed(post: "Posterior", vectors: Array | None, codes: NDArray[Any] | None) -> Array:
-    """The columns of users (…, U, columns) from vectors (…, U, r) in working units and codes (U, J) of levels."""
+    """The columns of users (…, U, columns) from vectors (…, U, r) in working units and codes (U, J)
+    of levels."""
     units, codebook = post.units.get("features"), post.codebook
     parts = [] if units is None or vectors is None else [vectors @ units.factor.T]
     if codebook is not None and codebook.nominal and codes is not None:

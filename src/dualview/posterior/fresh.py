@@ -1,13 +1,16 @@
-"""New clusters, without users of the fit: the distribution of their first vector, with mean and precision integrated out.
+"""New clusters, without users of the fit: the distribution of their first vector, with mean and
+precision integrated out.
 
-A cluster from the base has μ ~ N(μ_0, R_0⁻¹) and S ~ W(β, (β W_0)⁻¹), (M2) and (M3). Given μ its first vector is multivariate
-t, a normal of random scale, so that all that is left of μ and S is one number g:
+A cluster from the base has μ ~ N(μ_0, R_0⁻¹) and S ~ W(β, (β W_0)⁻¹), (M2) and (M3). Given μ its
+first vector is multivariate t, a normal of random scale, so that all that is left of μ and S is one
+number g:
 
     x | g ~ N(μ_0, (β/g) W_0 + R_0⁻¹),   g ~ χ²(β − D + 1)
 
-The axes A make both matrices diagonal: R_0⁻¹ = A Aᵀ and W_0 = A diag(λ) Aᵀ. Scales are kept as logarithms, because g is smaller
-than the smallest floating-point number now and then when β is close to D − 1. Working units throughout. N draws of the
-posterior have m fresh clusters each; rows (N m,) are sorted by draw.
+The axes A make both matrices diagonal: R_0⁻¹ = A Aᵀ and W_0 = A diag(λ) Aᵀ. Scales are kept as
+logarithms, because g is smaller than the smallest floating-point number now and then when β is
+close to D − 1. Working units throughout. N draws of the posterior have m fresh clusters each; rows
+(N m,) are sorted by draw.
 """
 
 from collections.abc import Sequence
@@ -54,7 +57,9 @@ class FreshClusters:
         self._log_scale = np.log(base.dofs)[self.draw] - log_g
         precision_roots = _roots(base.precisions)
         # Singular values keep twice the digits that eigenvalues of the product would.
-        _, ratios, rotation = np.linalg.svd(np.swapaxes(_roots(base.covariances), -1, -2) @ precision_roots)
+        _, ratios, rotation = np.linalg.svd(
+            np.swapaxes(_roots(base.covariances), -1, -2) @ precision_roots
+        )
         self._log_ratios = 2.0 * np.log(np.maximum(ratios, np.finfo(float).tiny))
         self._to_axes = rotation @ np.swapaxes(precision_roots, -1, -2)
         self._log_volume = -np.linalg.slogdet(precision_roots)[1]
@@ -83,7 +88,10 @@ class FreshClusters:
     @cached_property
     def _axes(self) -> Array:
         n_dims = self.base.means.shape[1]
-        return np.asarray(np.linalg.solve(self._to_axes, np.broadcast_to(np.eye(n_dims), self._to_axes.shape)), dtype=float)
+        return np.asarray(
+            np.linalg.solve(self._to_axes, np.broadcast_to(np.eye(n_dims), self._to_axes.shape)),
+            dtype=float,
+        )
 
     @cached_property
     def roots(self) -> Array:
@@ -96,21 +104,28 @@ class FreshClusters:
         return np.asarray(self._axes[self.draw[rows]] * sds[:, None, :])
 
     def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Array) -> Component:
-        """Clusters whose first vectors are x, (D,) or (rows, D): μ given x and g, then S given x and μ."""
+        """Clusters whose first vectors are x, (D,) or (rows, D): μ given x and g, then S given x
+        and μ."""
         draw = self.draw[rows]
         base_means = self.base.means[draw]
         standard = (self._to_axes[draw] @ (x - base_means)[..., None])[..., 0]
-        log_variances = self._log_variances[rows]  # ln(1 + r) along each axis, where μ | x ~ N(x/(1 + r), r/(1 + r))
+        log_variances = self._log_variances[
+            rows
+        ]  # ln(1 + r) along each axis, where μ | x ~ N(x/(1 + r), r/(1 + r))
         away = standard * np.exp(-log_variances)
         away += np.sqrt(-np.expm1(-log_variances)) * rng.standard_normal(standard.shape)
         means = base_means + (self._axes[draw] @ away[..., None])[..., 0]
         return Component(means, self._precision_factors(rng, draw, x - means))
 
-    def _precision_factors(self, rng: np.random.Generator, draw: NDArray[np.intp], rest: Array) -> Array:
+    def _precision_factors(
+        self, rng: np.random.Generator, draw: NDArray[np.intp], rest: Array
+    ) -> Array:
         """Factors of S ~ W(β + 1, [β W_0 + rest restᵀ]⁻¹), (C1) with one vector."""
         dofs = self.base.dofs[draw]
         scatters = rest[:, :, None] * rest[:, None, :]
-        inverse_scales = np.linalg.cholesky(dofs[:, None, None] * self.base.covariances[draw] + scatters)
+        inverse_scales = np.linalg.cholesky(
+            dofs[:, None, None] * self.base.covariances[draw] + scatters
+        )
         factors = np.empty_like(inverse_scales)
         stream = stream_of(rng)
         for dof, inverse_scale, factor in zip(dofs, inverse_scales, factors, strict=True):
@@ -119,15 +134,20 @@ class FreshClusters:
 
 
 class FreshBlocks:
-    """:class:`FreshClusters` of vectors whose blocks are independent given the cluster, with a base each.
+    """:class:`FreshClusters` of vectors whose blocks are independent given the cluster, with a base
+    each.
 
     base: dofs (N, blocks), matrices block diagonal.
     """
 
-    def __init__(self, rng: np.random.Generator, base: Base, blocks: Sequence[slice], n_fresh: int) -> None:
+    def __init__(
+        self, rng: np.random.Generator, base: Base, blocks: Sequence[slice], n_fresh: int
+    ) -> None:
         self.base = base
         self._places = blocks
-        self.blocks = [FreshClusters(rng, block_of(base, b, own), n_fresh) for b, own in enumerate(blocks)]
+        self.blocks = [
+            FreshClusters(rng, block_of(base, b, own), n_fresh) for b, own in enumerate(blocks)
+        ]
         self.draw = self.blocks[0].draw
 
     def block(self, own: slice) -> FreshClusters:
@@ -136,7 +156,12 @@ class FreshBlocks:
 
     def log_density(self, x: Array) -> Array:
         """ln p(x | row) of one vector x (D,), (N m,)."""
-        return np.asarray(sum(block.log_density(x[own]) for block, own in zip(self.blocks, self._places, strict=True)))
+        return np.asarray(
+            sum(
+                block.log_density(x[own])
+                for block, own in zip(self.blocks, self._places, strict=True)
+            )
+        )
 
     def roots_of(self, rows: NDArray[np.intp]) -> Array:
         """A square root of the covariance of some rows' first vectors, (rows, D, D)."""
@@ -149,8 +174,14 @@ class FreshBlocks:
 
     def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Array) -> Component:
         """Clusters whose first vectors are x, (D,) or (rows, D)."""
-        parts = [block.opened(rng, rows, x[..., own]) for block, own in zip(self.blocks, self._places, strict=True)]
-        return Component(np.hstack([part.means for part in parts]), self._block_diagonal([part.factors for part in parts]))
+        parts = [
+            block.opened(rng, rows, x[..., own])
+            for block, own in zip(self.blocks, self._places, strict=True)
+        ]
+        return Component(
+            np.hstack([part.means for part in parts]),
+            self._block_diagonal([part.factors for part in parts]),
+        )
 
     def _block_diagonal(self, parts: Sequence[Array]) -> Array:
         n_dims = self._places[-1].stop
@@ -162,7 +193,12 @@ class FreshBlocks:
 
 def block_of(base: Base, number: int, own: slice) -> Base:
     """What a block has of a base."""
-    return Base(base.means[:, own], base.precisions[:, own, own], base.covariances[:, own, own], base.dofs[:, number])
+    return Base(
+        base.means[:, own],
+        base.precisions[:, own, own],
+        base.covariances[:, own, own],
+        base.dofs[:, number],
+    )
 
 
 def _roots(matrices: Array) -> Array:
@@ -173,11 +209,14 @@ def _roots(matrices: Array) -> Array:
 
 
 def log_chi_squares(rng: np.random.Generator, dofs: Array, n: int) -> Array:
-    """ln of n draws of χ²(dof) for each dof, (N, n): one in each n-th of its probability, in random order.
+    """ln of n draws of χ²(dof) for each dof, (N, n): one in each n-th of its probability, in random
+    order.
 
     Each alone has its distribution, so that averages are unbiased; together they cover it evenly.
     """
-    levels = (rng.permuted(np.tile(np.arange(n), (len(dofs), 1)), axis=1) + rng.random((len(dofs), n))) / n
+    levels = (
+        rng.permuted(np.tile(np.arange(n), (len(dofs), 1)), axis=1) + rng.random((len(dofs), n))
+    ) / n
     levels = np.clip(levels, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
     shapes = 0.5 * dofs[:, None]
     log_small = (np.log(levels) + gammaln(shapes + 1.0)) / shapes

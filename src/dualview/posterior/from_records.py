@@ -1,4 +1,5 @@
-"""The tree of a posterior from what its chains have left: draws in the user's units, components and units."""
+"""The tree of a posterior from what its chains have left: draws in the user's units, components and
+units."""
 
 from typing import Any
 
@@ -61,30 +62,55 @@ def tree_of(
     return tree
 
 
-def _variables(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None) -> Variables:
+def _variables(
+    records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None
+) -> Variables:
     """Dimensions and values (chain, draw, …) of everything drawn."""
-    fixed = {name: np.stack([record.fixed[name] for record in records]) for name in records[0].fixed}
-    names = ("z", "z_behavior", "z_tables", "agrees", "agreement", "n_clusters", "alpha", "log_joint")
-    variables: Variables = {name: (_DIMS.get(name, ()), fixed[name]) for name in names if name in fixed}
+    fixed = {
+        name: np.stack([record.fixed[name] for record in records]) for name in records[0].fixed
+    }
+    names = (
+        "z",
+        "z_behavior",
+        "z_tables",
+        "agrees",
+        "agreement",
+        "n_clusters",
+        "alpha",
+        "log_joint",
+    )
+    variables: Variables = {
+        name: (_DIMS.get(name, ()), fixed[name]) for name in names if name in fixed
+    }
     for name in ("agrees", "agreement"):  # of every table, where there are several
         if name in variables and variables[name][1].ndim > 2 + len(variables[name][0]):
             variables[name] = ("table", *variables[name][0]), variables[name][1]
     if likelihood is not None:
-        params = {name.removeprefix("params."): fixed[name] for name in fixed if name.startswith("params.")}
+        params = {
+            name.removeprefix("params."): fixed[name]
+            for name in fixed
+            if name.startswith("params.")
+        }
         for name, values in likelihood.reported(params).items():
             dims = ("user",) if name in likelihood.per_user else _dims_of(name)
             if name == "slopes" and "categories.concentrations" in fixed:
                 dims = ("function", "slope")  # of features and of levels
             variables[name] = _squeezed(dims, values)
         if "latent" in fixed:
-            variables["latent"] = _squeezed(("user", "function"), units["behavior"].vectors(fixed["latent"]))
+            variables["latent"] = _squeezed(
+                ("user", "function"), units["behavior"].vectors(fixed["latent"])
+            )
     for view, unit in units.items():
         dim = _VIEW_DIMS[view]
         square = (dim, f"{dim}_other")
         variables[f"{view}.base_mean"] = _squeezed((dim,), unit.vectors(fixed[f"{view}.base_mean"]))
-        variables[f"{view}.base_precision"] = _squeezed(square, unit.precisions(fixed[f"{view}.base_precision"]))
+        variables[f"{view}.base_precision"] = _squeezed(
+            square, unit.precisions(fixed[f"{view}.base_precision"])
+        )
         if f"{view}.base_dof" in fixed:  # clusters have a spread of their own
-            variables[f"{view}.base_covariance"] = _squeezed(square, unit.covariances(fixed[f"{view}.base_covariance"]))
+            variables[f"{view}.base_covariance"] = _squeezed(
+                square, unit.covariances(fixed[f"{view}.base_covariance"])
+            )
             dof = fixed[f"{view}.base_dof"]
             variables[f"{view}.base_dof"] = (() if dof.ndim == 2 else ("block",), dof)
     if "features.cells" in fixed:
@@ -95,17 +121,24 @@ def _variables(records: list[Record], units: dict[str, Whitening], likelihood: L
 
 
 def _dims_of(name: str) -> tuple[str, ...]:
-    """Dimensions of a parameter; with several behaviors, the name of its behavior and a dot stand before both."""
+    """Dimensions of a parameter; with several behaviors, the name of its behavior and a dot stand
+    before both."""
     behavior, dot, own = name.rpartition(".")
     return tuple(f"{behavior}{dot}{dim}" for dim in _DIMS.get(own, ()))
 
 
-def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None, coords: Any) -> xr.Dataset:
-    """Scalars of all draws, and moments of the latent vectors over all chains, in the user's units."""
+def _summary(
+    records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None, coords: Any
+) -> xr.Dataset:
+    """Scalars of all draws, and moments of the latent vectors over all chains, in the user's
+    units."""
     scalars = [Record(record.scalars, {}) for record in records]
     data: dict[str, Any] = {}
     for name, (dims, values) in _variables(scalars, units, likelihood).items():
-        data[name] = ("chain", "iteration", *("anchor" if dim == "user" else dim for dim in dims)), values
+        data[name] = (
+            ("chain", "iteration", *("anchor" if dim == "user" else dim for dim in dims)),
+            values,
+        )
     moments = [record.moments for record in records if record.moments is not None]
     if moments:
         unit = units["behavior"]
@@ -118,12 +151,16 @@ def _summary(records: list[Record], units: dict[str, Whitening], likelihood: Lik
         ):
             data[name] = (dims, values if unit.n_dims > 1 else values[:, 0])
     kept = {str(name): coords[name] for name in coords if name != "draw"}
-    return xr.Dataset(data, coords=kept | ({"anchor": anchors(len(coords["user"]))} if "z" in data else {}))
+    return xr.Dataset(
+        data, coords=kept | ({"anchor": anchors(len(coords["user"]))} if "z" in data else {})
+    )
 
 
 def _squeezed(dims: tuple[str, ...], values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[Any]]:
     """Without the axes of a latent vector of one dimension."""
-    single = [i for i, dim in enumerate(dims) if dim.startswith("function") and values.shape[2 + i] == 1]
+    single = [
+        i for i, dim in enumerate(dims) if dim.startswith("function") and values.shape[2 + i] == 1
+    ]
     kept = tuple(dim for i, dim in enumerate(dims) if i not in single)
     return kept, values.squeeze(axis=tuple(2 + i for i in single))
 

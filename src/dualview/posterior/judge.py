@@ -12,8 +12,8 @@ from dualview.posterior.posterior import Posterior
 class Judge:
     """Looks at the draws of all chains so far.
 
-    Where nobody watches, it stops at the first scalar that is out of bounds, and begins the next look with that one: the answer
-    is the same, and comes sooner.
+    Where nobody watches, it stops at the first scalar that is out of bounds, and begins the next
+    look with that one: the answer is the same, and comes sooner.
 
     Parameters
     ----------
@@ -23,7 +23,9 @@ class Judge:
         Is told what each look has found.
     """
 
-    def __init__(self, make: Callable[[list[Record], Length], Posterior], watcher: Watcher | None = None) -> None:
+    def __init__(
+        self, make: Callable[[list[Record], Length], Posterior], watcher: Watcher | None = None
+    ) -> None:
         self._make, self._watcher = make, watcher
         self._worst = ""
 

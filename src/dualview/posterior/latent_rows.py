@@ -1,4 +1,5 @@
-"""Latent vectors of users in the clusters of all draws, in the user's units. Rows (R,) are those of ``cluster_rows``."""
+"""Latent vectors of users in the clusters of all draws, in the user's units. Rows (R,) are those of
+``cluster_rows``."""
 
 from functools import cached_property
 from typing import NamedTuple
@@ -14,7 +15,8 @@ Array = NDArray[np.float64]
 
 
 class OpenedLatent(NamedTuple):
-    """Latent vectors (n, q) of those who opened n clusters; mean (n, q) and covariance (n, q, q) of those who follow."""
+    """Latent vectors (n, q) of those who opened n clusters; mean (n, q) and covariance (n, q, q) of
+    those who follow."""
 
     first: Array
     means: Array
@@ -24,8 +26,8 @@ class OpenedLatent(NamedTuple):
 class LatentRows:
     """The normal distribution of a new user's latent vector in every row.
 
-    vectors: components of the behavior view; None where users of a cluster share one vector. A known cluster then has no
-    covariance, and a fresh one has the base's.
+    vectors: components of the behavior view; None where users of a cluster share one vector. A
+    known cluster then has no covariance, and a fresh one has the base's.
     """
 
     def __init__(self, post: Posterior, rows: ClusterRows, vectors: ViewRows | None) -> None:
@@ -46,7 +48,9 @@ class LatentRows:
         """Mean of each row, (R, q)."""
         rows, units = self._rows, self._post.units["behavior"]
         means: Array = self._post.flat("behavior.base_mean").reshape(rows.n_draws, -1)[rows.draw]
-        means[rows.known] = units.vectors(self._post.components["behavior.means"])[rows.component[rows.known]]
+        means[rows.known] = units.vectors(self._post.components["behavior.means"])[
+            rows.component[rows.known]
+        ]
         return means
 
     @cached_property
@@ -72,7 +76,8 @@ class LatentRows:
         return roots
 
     def opened(self, rng: np.random.Generator, rows: NDArray[np.intp]) -> OpenedLatent | None:
-        """Fresh clusters, by their rows, as they are once a user acts in them; None where clusters have one latent vector."""
+        """Fresh clusters, by their rows, as they are once a user acts in them; None where clusters
+        have one latent vector."""
         if self._vectors is None:
             return None
         places = self._rows.places[rows]

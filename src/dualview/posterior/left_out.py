@@ -1,4 +1,5 @@
-"""Observations left out one at a time: their densities in every draw, with the latent vectors integrated out."""
+"""Observations left out one at a time: their densities in every draw, with the latent vectors
+integrated out."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,11 @@ class LatentPriors:
     """The prior of the users' latent vectors in each draw of a posterior, in the user's units."""
 
     def __init__(self, post: "Posterior") -> None:
-        units, n_draws, table = post.units["behavior"], post.n_chains * post.n_draws, post.components
+        units, n_draws, table = (
+            post.units["behavior"],
+            post.n_chains * post.n_draws,
+            post.components,
+        )
         q = units.n_dims
         self._z = post.flat_acts
         self._base_means = post.flat("behavior.base_mean").reshape(n_draws, q)
@@ -37,16 +42,32 @@ class LatentPriors:
             self._precisions = units.precisions(factors @ np.swapaxes(factors, -1, -2))
         self._shifts: Array | None = None
         if "slopes" in post:
-            values, codes = complete_features(post, np.arange(n_draws)), None if post.cells is None else post.cells.codes
+            values, codes = (
+                complete_features(post, np.arange(n_draws)),
+                None if post.cells is None else post.cells.codes,
+            )
             vectors = None if values is None else post.units["features"].to_working(values)
             columns = followed(post, vectors, codes)
-            self._shifts = np.einsum("sqd,sud->suq" if columns.ndim == 3 else "sqd,ud->suq", slopes_of(post), columns)
+            self._shifts = np.einsum(
+                "sqd,sud->suq" if columns.ndim == 3 else "sqd,ud->suq", slopes_of(post), columns
+            )
 
     def __getitem__(self, draw: int) -> LatentPrior:
         z, rows = self._z[draw].astype(np.int64), slice(self._first[draw], self._first[draw + 1])
-        shift = np.zeros((len(z), self._means.shape[-1])) if self._shifts is None else self._shifts[draw]
+        shift = (
+            np.zeros((len(z), self._means.shape[-1]))
+            if self._shifts is None
+            else self._shifts[draw]
+        )
         precisions = None if self._precisions is None else self._precisions[rows]
-        return LatentPrior(z, self._means[rows], precisions, self._base_means[draw], self._base_precisions[draw], shift)
+        return LatentPrior(
+            z,
+            self._means[rows],
+            precisions,
+            self._base_means[draw],
+            self._base_precisions[draw],
+            shift,
+        )
 
     def shifts(self, draws: NDArray[np.intp]) -> Array:
         """What a link adds to the vectors in some draws, (S, U, q); zeros without one."""
@@ -54,8 +75,11 @@ class LatentPriors:
         return np.zeros(shape) if self._shifts is None else self._shifts[draws]
 
 
-def left_out_laws(post: "Posterior", behavior: Behavior, draws: Sequence[int] | None = None) -> Iterator[LeftOutLaws] | None:
-    """The distribution of each observation given all others in some draws, all by default; None where a behavior has none."""
+def left_out_laws(
+    post: "Posterior", behavior: Behavior, draws: Sequence[int] | None = None
+) -> Iterator[LeftOutLaws] | None:
+    """The distribution of each observation given all others in some draws, all by default; None
+    where a behavior has none."""
     left_out = behavior.left_out()
     if left_out is None:
         return None
@@ -72,7 +96,8 @@ def left_out_laws(post: "Posterior", behavior: Behavior, draws: Sequence[int] | 
 
 
 def left_out_densities(post: "Posterior", behavior: Behavior) -> Array | None:
-    """ln p(observation | all others, draw), (chain, draw, n); None where a behavior cannot integrate latent vectors out."""
+    """ln p(observation | all others, draw), (chain, draw, n); None where a behavior cannot
+    integrate latent vectors out."""
     laws = left_out_laws(post, behavior)
     if laws is None:
         return None
@@ -80,18 +105,26 @@ def left_out_densities(post: "Posterior", behavior: Behavior) -> Array | None:
     return values.reshape(post.n_chains, post.n_draws, -1)
 
 
-def left_out_pairs(post: "Posterior", behavior: Behavior, rows: NDArray[np.intp]) -> tuple[Array, Array] | None:
-    """What observations (m,) tell about each other given all others, (m, m), averaged over draws, by two sets of them.
+def left_out_pairs(
+    post: "Posterior", behavior: Behavior, rows: NDArray[np.intp]
+) -> tuple[Array, Array] | None:
+    """What observations (m,) tell about each other given all others, (m, m), averaged over draws,
+    by two sets of them.
 
-    None where a behavior has no joint distribution of its outcomes with the latent vectors integrated out.
+    None where a behavior has no joint distribution of its outcomes with the latent vectors
+    integrated out.
     """
     left_out, n_draws = behavior.left_out(), post.n_chains * post.n_draws
     if left_out is None:
         return None
     priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
     sums, counts = np.zeros((2, len(rows), len(rows))), np.zeros((2, 1, 1))
-    for i, draw in enumerate(np.unique(np.linspace(0, n_draws - 1, _N_DRAWS).round().astype(np.intp))):
-        found = left_out.joint(priors[draw], {name: values[draw] for name, values in params.items()}, rows)
+    for i, draw in enumerate(
+        np.unique(np.linspace(0, n_draws - 1, _N_DRAWS).round().astype(np.intp))
+    ):
+        found = left_out.joint(
+            priors[draw], {name: values[draw] for name, values in params.items()}, rows
+        )
         if found is None:
             return None
         sums[i % 2] += mutual_information(*found)

@@ -1,8 +1,10 @@
-"""Users left out one at a time: the density of everything known about a user, given all others, in every draw.
+"""Users left out one at a time: the density of everything known about a user, given all others, in
+every draw.
 
-Without user u a draw has the clusters of the others. u joins one of them, or opens a new one, with the prior's weights; its
-latent vector is integrated out in each. A cluster in which u is alone in the draw does not exist without it. Where users need
-not act as they look, u leaves one customer or two, and its two labels are summed over.
+Without user u a draw has the clusters of the others. u joins one of them, or opens a new one, with
+the prior's weights; its latent vector is integrated out in each. A cluster in which u is alone in
+the draw does not exist without it. Where users need not act as they look, u leaves one customer or
+two, and its two labels are summed over.
 """
 
 from itertools import product
@@ -31,7 +33,8 @@ _N_POINTS = 512  # with more dimensions
 
 
 class UserDensities(NamedTuple):
-    """ln p(features and observations of u | everybody else, draw) and ln p(features of u | ...), each (chain, draw, U)."""
+    """ln p(features and observations of u | everybody else, draw) and ln p(features of u | ...),
+    each (chain, draw, U)."""
 
     joint: Array
     features: Array
@@ -39,22 +42,31 @@ class UserDensities(NamedTuple):
 
 def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
     """The densities in up to ``MOST_DRAWS`` draws, evenly spread."""
-    per_chain = np.linspace(0, post.n_draws - 1, min(post.n_draws, max(1, MOST_DRAWS // post.n_chains))).round().astype(int)
+    per_chain = (
+        np.linspace(0, post.n_draws - 1, min(post.n_draws, max(1, MOST_DRAWS // post.n_chains)))
+        .round()
+        .astype(int)
+    )
     chosen = (np.arange(post.n_chains)[:, None] * post.n_draws + per_chain).ravel()
     if "z_tables" in post:
         raise InputError(
-            "Users cannot be left out one at a time where several tables of features may disagree with behavior. Score "
+            "Users cannot be left out one at a time where several tables of features may "
+            "disagree with behavior. Score "
             "observations, or fit with agreement=None."
         )
     candidates = Candidates(post)
-    rows = _Rows(candidates, chosen, post.flat("noise_precision") if "noise_precision" in post else None)
+    rows = _Rows(
+        candidates, chosen, post.flat("noise_precision") if "noise_precision" in post else None
+    )
     x = _features(post)
     candidates.link.require_cells(x)
     evidence = None
     if behavior is not None:
         priors = LatentPriors(post)
         params = {name: post.flat(name)[chosen] for name in behavior.param_names}
-        evidence = behavior.evidence_of_users([priors[draw] for draw in chosen], post.flat("latent")[chosen], params)
+        evidence = behavior.evidence_of_users(
+            [priors[draw] for draw in chosen], post.flat("latent")[chosen], params
+        )
     members, second = post.flat("z")[chosen], post.flat_acts[chosen]
     agrees = post.flat("agrees")[chosen] if "agrees" in post else np.ones(members.shape, dtype=bool)
     joint, features = np.empty((2, len(chosen), post.n_users))
@@ -64,7 +76,9 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
         log_weights = rows.log_weights(others) + rows.log_features(own)
         features[:, user] = rows.by_draw(log_weights)
         if evidence is not None:
-            log_weights = rows.log_acting(log_weights, others) + rows.log_observations(evidence(user), own)
+            log_weights = rows.log_acting(log_weights, others) + rows.log_observations(
+                evidence(user), own
+            )
         joint[:, user] = rows.by_draw(log_weights)
     shape = (post.n_chains, len(per_chain), post.n_users)
     constant = post.units["features"].log_volume if "features" in post.units else 0.0
@@ -74,11 +88,16 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
 def _features(post: Posterior) -> Features | None:
     if post.cells is not None:
         return UserCells(post.cells, post.units.get("features"))
-    return None if post.features is None else np.ascontiguousarray(post.units["features"].to_working(post.features))
+    return (
+        None
+        if post.features is None
+        else np.ascontiguousarray(post.units["features"].to_working(post.features))
+    )
 
 
 class Others(NamedTuple):
-    """What rows weigh without a user: weight (R,), fresh rows included; total (S,) of each draw; n_gone (S,) clusters gone."""
+    """What rows weigh without a user: weight (R,), fresh rows included; total (S,) of each draw;
+    n_gone (S,) clusters gone."""
 
     weight: Array
     total: Array
@@ -86,9 +105,12 @@ class Others(NamedTuple):
 
 
 class _Rows:
-    """The candidates of some draws: every component of each draw and fresh ones. noise: of all draws, where users have one."""
+    """The candidates of some draws: every component of each draw and fresh ones. noise: of all
+    draws, where users have one."""
 
-    def __init__(self, candidates: Candidates, chosen: NDArray[np.intp], noise: Array | None) -> None:
+    def __init__(
+        self, candidates: Candidates, chosen: NDArray[np.intp], noise: Array | None
+    ) -> None:
         self._all, self._noise, self._chosen = candidates, noise, chosen
         place = np.full(candidates.n_draws, -1)
         place[chosen] = np.arange(len(chosen))
@@ -96,8 +118,11 @@ class _Rows:
         self._draw = place[candidates.draw[self._kept]]
         self._first = np.searchsorted(self._draw, np.arange(len(chosen)))
 
-    def without(self, looks: NDArray[np.integer], acts: NDArray[np.integer], agrees: NDArray[np.bool_]) -> Others:
-        """The others of a user in components looks (S,) and, where it does not agree, also in acts (S,)."""
+    def without(
+        self, looks: NDArray[np.integer], acts: NDArray[np.integer], agrees: NDArray[np.bool_]
+    ) -> Others:
+        """The others of a user in components looks (S,) and, where it does not agree, also in acts
+        (S,)."""
         known, own = self._all.known[self._kept], np.zeros(len(self._draw))
         own[self._first + looks] += 1.0
         np.add.at(own, self._first[~agrees] + acts[~agrees], 1.0)
@@ -122,12 +147,15 @@ class _Rows:
             return np.asarray(np.log(others.weight / others.total[self._draw]))
 
     def log_acting(self, log_looks: Array, others: Others) -> Array:
-        """ln of each row's weight by behavior, from that by features; the same where users act as they look."""
+        """ln of each row's weight by behavior, from that by features; the same where users act as
+        they look."""
         if self._all.share is None:
             return log_looks
         offset, share = (part[self._chosen] for part in (self._all.offset, self._all.share))
         rows = Rows(self._draw, self._first, self._all.known[self._kept], offset, share)
-        customers = Customers.of(rows, others.weight, others.total, [self._new_weight(n - others.n_gone) for n in (0, 1)])
+        customers = Customers.of(
+            rows, others.weight, others.total, [self._new_weight(n - others.n_gone) for n in (0, 1)]
+        )
         return np.asarray(customers.acting(log_looks[None])[0])
 
     def log_features(self, x: Features | None) -> Array:
@@ -136,7 +164,9 @@ class _Rows:
     def by_draw(self, log_weights: Array) -> Array:
         """ln of the sum over the rows of each draw."""
         top = np.maximum.reduceat(log_weights, self._first)
-        return np.asarray(top + np.log(np.add.reduceat(np.exp(log_weights - top[self._draw]), self._first)))
+        return np.asarray(
+            top + np.log(np.add.reduceat(np.exp(log_weights - top[self._draw]), self._first))
+        )
 
     def log_observations(self, evidence: Evidence | SampledEvidence, x: Features | None) -> Array:
         """ln p(observations of a user | row), its latent vector integrated out."""
@@ -167,6 +197,8 @@ def _nodes(n_dims: int) -> tuple[Array, Array]:
     if n_dims in _NODES:
         points, weights = np.polynomial.hermite_e.hermegauss(_NODES[n_dims])
         grid = np.array(list(product(points, repeat=n_dims)))
-        return grid, np.log(np.array(list(product(weights / weights.sum(), repeat=n_dims)))).sum(axis=1)
+        return grid, np.log(np.array(list(product(weights / weights.sum(), repeat=n_dims)))).sum(
+            axis=1
+        )
     half = np.random.default_rng(0).standard_normal((_N_POINTS // 2, n_dims))
     return np.concatenate([half, -half]), np.full(_N_POINTS, -np.log(_N_POINTS))

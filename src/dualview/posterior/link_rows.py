@@ -1,4 +1,5 @@
-"""What a link adds to the latent vectors of new users, in draws and in the clusters of draws (``cluster_rows``)."""
+"""What a link adds to the latent vectors of new users, in draws and in the clusters of draws
+(``cluster_rows``)."""
 
 from functools import cached_property
 
@@ -40,7 +41,9 @@ class LinkRows:
         vectors, codes = (None, x.cells.codes) if isinstance(x, UserCells) else (x, None)
         if isinstance(x, UserCells) and x.units is not None:
             vectors = x.vectors()
-        return np.asarray(np.einsum("nqd,jd->njq", self._slopes, followed(self._post, vectors, codes)))
+        return np.asarray(
+            np.einsum("nqd,jd->njq", self._slopes, followed(self._post, vectors, codes))
+        )
 
     def by_row(self, x: Features | None) -> Array:
         """Shifts of users in each row, (R, J, q), or (1, 1, 1) without a link.
@@ -66,9 +69,17 @@ class LinkRows:
         return np.asarray(np.einsum("nqd,nd->nq", self._slopes[draws], columns))
 
     def require_cells(self, x: Features | None) -> None:
-        """Raise for cells that are not exact where users need not act as they look: shifts then depend on both clusters."""
-        if "agreement" in self._post and self.has_slopes and isinstance(x, UserCells) and not x.complete.all():
+        """Raise for cells that are not exact where users need not act as they look: shifts then
+        depend on both clusters."""
+        if (
+            "agreement" in self._post
+            and self.has_slopes
+            and isinstance(x, UserCells)
+            and not x.complete.all()
+        ):
             raise InputError(
-                "Latent behavior that follows features by a link cannot be predicted for users with missing or inexact "
-                "cells where users need not act as they look: give complete rows, or fit with agreement=None or link=None."
+                "Latent behavior that follows features by a link cannot be predicted for users "
+                "with missing or inexact "
+                "cells where users need not act as they look: give complete rows, or fit with "
+                "agreement=None or link=None."
             )

@@ -1,8 +1,9 @@
 """Does the model fit? Each check is a statistic of residuals that are standard normal if it does.
 
-The statistic of a draw's residuals is compared with the same of replicates, which gives a p-value for each draw. Each is
-uniform if the model is right, but they share the data. They are combined by the mean of their normal scores, with their
-correlation from its variance among the draws (Hartung 1999).
+The statistic of a draw's residuals is compared with the same of replicates, which gives a p-value
+for each draw. Each is uniform if the model is right, but they share the data. They are combined by
+the mean of their normal scores, with their correlation from its variance among the draws (Hartung
+1999).
 """
 
 import warnings
@@ -23,13 +24,20 @@ from dualview.posterior.residuals import Residuals
 
 Array = NDArray[np.float64]
 
-LOOK, WRONG = 0.01, 0.001  # p-values below which a check says "look here", and that the model is wrong
+LOOK, WRONG = (
+    0.01,
+    0.001,
+)  # p-values below which a check says "look here", and that the model is wrong
 _N_NULL = 2000  # replicates of independent residuals
 _MOST_PAIRS = 500  # users whose pairs Mardia's skewness looks at
 _MOST_SIMULATED = 2000  # users of partitions that are simulated
 _FEWEST = 10  # observations, or users, that a check needs
 _FEWEST_DRAWS = 50  # of the posterior, for prior sensitivity
-_SCALED = ("noise_precision", "coefficients", "slopes")  # answers whose prior sensitivity is checked
+_SCALED = (
+    "noise_precision",
+    "coefficients",
+    "slopes",
+)  # answers whose prior sensitivity is checked
 _SENSITIVE = 0.05  # power-scaling sensitivity above which ArviZ calls a prior informative
 _VAGUE, _DISAGREE, _DOUBTFUL = 0.3, 0.5, 0.75  # of adjusted Rand indices
 _PAIRS = 300  # of draws
@@ -47,7 +55,8 @@ class Check:
     name, about : str
         Its name, and the statistic in words.
     value : float
-        The statistic, as the median over draws; usual_low and usual_high contain 95 % of its values if the model is right.
+        The statistic, as the median over draws; usual_low and usual_high contain 95 % of its values
+        if the model is right.
     p : float
         Combined p-value over the draws; NaN if there is none.
     verdict : str
@@ -73,13 +82,21 @@ class Check:
             usual = f" {self.value:.3g}, usual are {self.usual_low:.3g} to {self.usual_high:.3g}"
         elif np.isfinite(self.value):
             usual = f" {self.value:.3g}"
-        p = "" if np.isnan(self.p) else f" (p {'below 0.001' if self.p < 0.001 else f'{self.p:.2g}'})"
+        p = (
+            ""
+            if np.isnan(self.p)
+            else f" (p {'below 0.001' if self.p < 0.001 else f'{self.p:.2g}'})"
+        )
         advice = "" if self.verdict == VERDICTS[0] or not self.advice else f" Try: {self.advice}."
-        return f"{self.name}: {self.verdict}. {self.about[0].upper()}{self.about[1:]}:{usual or ' as it should be'}{p}.{advice}"
+        return (
+            f"{self.name}: {self.verdict}. "
+            f"{self.about[0].upper()}{self.about[1:]}:{usual or ' as it should be'}{p}.{advice}"
+        )
 
 
 class Checks:
-    """All checks of a fit. ``table`` is a DataFrame, ``text()`` the same in words, ``worst`` the worst verdict.
+    """All checks of a fit. ``table`` is a DataFrame, ``text()`` the same in words, ``worst`` the
+    worst verdict.
 
     ``residuals`` are those that most checks use, for plots.
     """
@@ -102,21 +119,31 @@ class Checks:
     @property
     def worst(self) -> str:
         """The worst verdict of all."""
-        return max((check.verdict for check in self.checks), key=VERDICTS.index, default=VERDICTS[0])
+        return max(
+            (check.verdict for check in self.checks), key=VERDICTS.index, default=VERDICTS[0]
+        )
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per check: verdict, p, value, its usual range if the model is right, about and advice."""
+        """One row per check: verdict, p, value, its usual range if the model is right, about and
+        advice."""
         columns = ("verdict", "p", "value", "usual_low", "usual_high", "about", "advice")
-        return pd.DataFrame({check.name: {name: getattr(check, name) for name in columns} for check in self.checks}).T
+        return pd.DataFrame(
+            {check.name: {name: getattr(check, name) for name in columns} for check in self.checks}
+        ).T
 
     def levels(self) -> dict[str, Array]:
-        """Levels in the last draw used, uniform if the model is right, by name: of outcomes, features and behavior.
+        """Levels in the last draw used, uniform if the model is right, by name: of outcomes,
+        features and behavior.
 
-        They are distribution functions of standardized outcomes, and of squared distances from cluster centers.
+        They are distribution functions of standardized outcomes, and of squared distances from
+        cluster centers.
         """
         found = {name: np.asarray(ndtr(own[-1])) for name, own in self.residuals.outcomes.items()}
-        for name, part in (("features", self.residuals.features), ("behavior", self.residuals.latent)):
+        for name, part in (
+            ("features", self.residuals.features),
+            ("behavior", self.residuals.latent),
+        ):
             if part is not None:
                 found[name] = mahalanobis_levels(part[-1])
         return found
@@ -139,9 +166,10 @@ class Statistic(NamedTuple):
 def combined(p_values: Array) -> float:
     """One p-value from those of many draws, each above 0 and below 1.
 
-    Normal scores have variance 1 over data sets and draws. What of it is not among the draws of one data set is the variance of
-    their mean, and so the combination is uniform where the scores are normal together. It is at least ``_LEAST_SHARED``: below
-    that, where draws differ more than data do, p-values are near 1/2.
+    Normal scores have variance 1 over data sets and draws. What of it is not among the draws of one
+    data set is the variance of their mean, and so the combination is uniform where the scores are
+    normal together. It is at least ``_LEAST_SHARED``: below that, where draws differ more than data
+    do, p-values are near 1/2.
     """
     scores = -ndtri(p_values)
     shared = 1.0 if len(scores) < 2 else max(1.0 - float(scores.var(ddof=1)), _LEAST_SHARED)
@@ -155,12 +183,23 @@ def judged(statistic: Statistic, found: Array, null: Array) -> Check:
     p = combined(np.asarray((0.5 + above) / (1.0 + len(null)), dtype=np.float64))
     low, high = np.quantile(null, [0.025, 0.975])
     value = float(np.median(found))
-    return Check(statistic.name, statistic.about, value, float(low), float(high), p, verdict_of(p), statistic.advice)
+    return Check(
+        statistic.name,
+        statistic.about,
+        value,
+        float(low),
+        float(high),
+        p,
+        verdict_of(p),
+        statistic.advice,
+    )
 
 
 def _judged_all(statistic: Statistic, found: Array, null: Array) -> Check:
     """A check from the residuals of draws (S, …) and of replicates (R, …)."""
-    return judged(statistic, *(np.array([statistic.function(x) for x in part]) for part in (found, null)))
+    return judged(
+        statistic, *(np.array([statistic.function(x) for x in part]) for part in (found, null))
+    )
 
 
 def verdict_of(p: float) -> str:
@@ -217,7 +256,8 @@ def explained(y: Array, design: Array) -> float:
 
 
 class Outcomes(NamedTuple):
-    """What checks need to know of outcomes: participants (n,) and shares of clusters (n, C) of each, where known."""
+    """What checks need to know of outcomes: participants (n,) and shares of clusters (n, C) of
+    each, where known."""
 
     participants: Array | None
     shares: Array | None
@@ -238,7 +278,8 @@ def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
     for name, found in residuals.outcomes.items():
         if found.shape[1] >= _FEWEST:
             checks += [
-                _judged_all(one, found, residuals.replicates[name]) for one in _outcome_statistics(name, context.outcomes[name])
+                _judged_all(one, found, residuals.replicates[name])
+                for one in _outcome_statistics(name, context.outcomes[name])
             ]
     return checks
 
@@ -255,7 +296,12 @@ def _outcome_statistics(name: str, context: Outcomes) -> list[Statistic]:
     ]
     if not context.binary:
         statistics += [
-            Statistic(f"{name}: tails", "kurtosis of standardized outcomes", f"{transform}, or look for outliers", kurtosis),
+            Statistic(
+                f"{name}: tails",
+                "kurtosis of standardized outcomes",
+                f"{transform}, or look for outliers",
+                kurtosis,
+            ),
             Statistic(f"{name}: skew", "skewness of standardized outcomes", transform, skewness),
             Statistic(
                 f"{name}: outliers",
@@ -287,7 +333,8 @@ def _outcome_statistics(name: str, context: Outcomes) -> list[Statistic]:
             Statistic(
                 f"{name}: noise by cluster",
                 "share of the variance of squared residuals that clusters explain",
-                'noise="cluster", in a fit of this behavior alone where each outcome is one user\'s',
+                'noise="cluster", in a fit of this behavior alone where each outcome is one '
+                "user's",
                 lambda x: explained(np.log(x**2 + 1e-3)[:, None], shares[:, 1:]),
             )
         )
@@ -295,9 +342,13 @@ def _outcome_statistics(name: str, context: Outcomes) -> list[Statistic]:
 
 
 def vector_checks(rng: np.random.Generator, residuals: Residuals, context: Context) -> list[Check]:
-    """Checks of the features, and of the latent vectors, inside clusters against independent normal vectors."""
+    """Checks of the features, and of the latent vectors, inside clusters against independent normal
+    vectors."""
     checks = []
-    outside = "clusters of other shapes are more clusters: look at features in pairs, transform skewed columns"
+    outside = (
+        "clusters of other shapes are more clusters: look at features in pairs, transform "
+        "skewed columns"
+    )
     for name, found, advice in (
         ("features", residuals.features, outside),
         ("behavior", residuals.latent, "more clusters (n_clusters=None), a transformed outcome"),
@@ -311,7 +362,9 @@ def vector_checks(rng: np.random.Generator, residuals: Residuals, context: Conte
                 advice,
                 lambda x: anderson_darling(mahalanobis_levels(x)),
             ),
-            Statistic(f"{name}: skew", f"skewness of {name} inside clusters (Mardia)", advice, mardia),
+            Statistic(
+                f"{name}: skew", f"skewness of {name} inside clusters (Mardia)", advice, mardia
+            ),
             Statistic(
                 f"{name}: outliers",
                 f"the largest distance of {name} from a cluster center",
@@ -333,13 +386,22 @@ def _n_null(found: Array) -> int:
 def _link_check(rng: np.random.Generator, residuals: Residuals, context: Context) -> list[Check]:
     """Do latent vectors follow the features inside clusters?"""
     features, latent = residuals.features, residuals.latent
-    if features is None or latent is None or features.shape[1] < max(_FEWEST, 3 * features.shape[2]):
+    if (
+        features is None
+        or latent is None
+        or features.shape[1] < max(_FEWEST, 3 * features.shape[2])
+    ):
         return []
     advice = "features that enter in another form" if context.linked else 'link="linear"'
-    statistic = Statistic("link", "share of behavior inside clusters that features explain", advice, largest)
+    statistic = Statistic(
+        "link", "share of behavior inside clusters that features explain", advice, largest
+    )
     found = np.array([explained(y, x) for x, y in zip(features, latent, strict=True)])
     n = _n_null(features)
-    null = [explained(rng.standard_normal(latent.shape[1:]), features[i % len(features)]) for i in range(n)]
+    null = [
+        explained(rng.standard_normal(latent.shape[1:]), features[i % len(features)])
+        for i in range(n)
+    ]
     return [judged(statistic, found, np.array(null))]
 
 
@@ -349,44 +411,80 @@ def size_checks(rng: np.random.Generator, residuals: Residuals, context: Context
         return []
     n_users = residuals.z.shape[1]
     share = [np.bincount(z).max() / n_users for z in residuals.z]
-    null = [np.bincount(context.partition.draw(rng, n_users, alpha)).max() / n_users for alpha in np.repeat(residuals.alpha, 5)]
+    null = [
+        np.bincount(context.partition.draw(rng, n_users, alpha)).max() / n_users
+        for alpha in np.repeat(residuals.alpha, 5)
+    ]
     below, up_to = (np.searchsorted(np.sort(null), share, side=side) for side in ("left", "right"))
-    level = (0.5 + below + rng.random(len(share)) * (up_to - below)) / (1.0 + len(null))  # ties are cut at random
+    level = (0.5 + below + rng.random(len(share)) * (up_to - below)) / (
+        1.0 + len(null)
+    )  # ties are cut at random
     p = combined(2.0 * np.minimum(level, 1.0 - level))
     low, high = np.quantile(null, [0.025, 0.975])
-    about, advice = "share of users in the largest cluster", "another prior of the concentration (alpha), or a fixed n_clusters"
-    return [Check("sizes", about, float(np.median(share)), float(low), float(high), p, verdict_of(p), advice)]
+    about, advice = (
+        "share of users in the largest cluster",
+        "another prior of the concentration (alpha), or a fixed n_clusters",
+    )
+    return [
+        Check(
+            "sizes",
+            about,
+            float(np.median(share)),
+            float(low),
+            float(high),
+            p,
+            verdict_of(p),
+            advice,
+        )
+    ]
 
 
-def view_check(features: NDArray[np.integer], behavior: NDArray[np.integer], joint: NDArray[np.integer]) -> list[Check]:
-    """Do both views ask for the same clusters? z (chain, draw, U) of fits to the features, to the behavior and to both.
+def view_check(
+    features: NDArray[np.integer], behavior: NDArray[np.integer], joint: NDArray[np.integer]
+) -> list[Check]:
+    """Do both views ask for the same clusters? z (chain, draw, U) of fits to the features, to the
+    behavior and to both.
 
-    The adjusted Rand index between a partition by features alone and one by behavior alone is low where the views disagree,
-    and also where either is vague. How vague shows in the index between partitions of different chains of the same fit. So
-    it is divided by the geometric mean of these two, as a correlation is corrected for noise in both variables: 1 where the
-    views agree.
+    The adjusted Rand index between a partition by features alone and one by behavior alone is low
+    where the views disagree, and also where either is vague. How vague shows in the index between
+    partitions of different chains of the same fit. So it is divided by the geometric mean of these
+    two, as a correlation is corrected for noise in both variables: 1 where the views agree.
     """
     rng = np.random.default_rng(0)
     own = [rand_index(rng, part, part, apart=True) for part in (features, behavior)]
     between = rand_index(rng, features, behavior)
     with_joint = [rand_index(rng, part, joint) for part in (features, behavior)]
     figures = (
-        f"adjusted Rand index {between:.2f} between features alone and behavior alone; with the joint fit "
-        f"{with_joint[0]:.2f} and {with_joint[1]:.2f}; of each with itself {own[0]:.2f} and {own[1]:.2f}"
+        f"adjusted Rand index {between:.2f} between features alone and behavior alone; with the "
+        "joint fit "
+        f"{with_joint[0]:.2f} and {with_joint[1]:.2f}; of each with itself {own[0]:.2f} and "
+        f"{own[1]:.2f}"
     )
     if min(own) < _VAGUE:
         vague = "features" if own[0] < own[1] else "behavior"
         about = f"the partition by {vague} alone is too vague to tell ({figures}); the index"
         return [Check("views", about, between, np.nan, np.nan, np.nan, VERDICTS[0], "")]
     agreement = between / float(np.sqrt(own[0] * own[1]))
-    verdict = VERDICTS[2] if agreement < _DISAGREE else VERDICTS[1] if agreement < _DOUBTFUL else VERDICTS[0]
+    verdict = (
+        VERDICTS[2]
+        if agreement < _DISAGREE
+        else VERDICTS[1]
+        if agreement < _DOUBTFUL
+        else VERDICTS[0]
+    )
     advice = "a fit of each view by itself, and features that have more to do with behavior"
     about = f"agreement of the views, 1 where they ask for the same clusters ({figures})"
     return [Check("views", about, agreement, np.nan, np.nan, np.nan, verdict, advice)]
 
 
-def rand_index(rng: np.random.Generator, one: NDArray[np.integer], other: NDArray[np.integer], apart: bool = False) -> float:
-    """Mean adjusted Rand index of draws of two fits (chain, draw, U), at random; apart: of different chains."""
+def rand_index(
+    rng: np.random.Generator,
+    one: NDArray[np.integer],
+    other: NDArray[np.integer],
+    apart: bool = False,
+) -> float:
+    """Mean adjusted Rand index of draws of two fits (chain, draw, U), at random; apart: of
+    different chains."""
     values = []
     for _ in range(_PAIRS):
         first, second = rng.integers(one.shape[0]), rng.integers(other.shape[0])
@@ -398,12 +496,14 @@ def rand_index(rng: np.random.Generator, one: NDArray[np.integer], other: NDArra
 
 
 def prior_checks(tree: xr.DataTree) -> list[Check]:
-    """Do answers depend on the priors? Power-scaling of a tree with log_prior and log_likelihood (Kallioinen et al. 2024).
+    """Do answers depend on the priors? Power-scaling of a tree with log_prior and log_likelihood
+    (Kallioinen et al. 2024).
 
-    The number of clusters is not among them: it counts every cluster of one or two users, and how many of these there are is
-    the prior's to say, above all where there are no clusters. That is no conflict of prior and data.
-    A few draws that move slowly look sensitive, too. So a sensitivity counts only where it is also larger than three times
-    what the same draws show to priors that are dealt to them at random.
+    The number of clusters is not among them: it counts every cluster of one or two users, and how
+    many of these there are is the prior's to say, above all where there are no clusters. That is no
+    conflict of prior and data. A few draws that move slowly look sensitive, too. So a sensitivity
+    counts only where it is also larger than three times what the same draws show to priors that are
+    dealt to them at random.
     """
     if "log_prior" not in tree.children or "log_likelihood" not in tree.children:
         return []
@@ -415,12 +515,21 @@ def prior_checks(tree: xr.DataTree) -> list[Check]:
 
 
 def _prior_check(tree: xr.DataTree, name: str) -> Check:
-    of_each = {prior: _sensitivity(tree, name, "prior", [prior]) for prior in map(str, tree["log_prior"].data_vars)}
+    of_each = {
+        prior: _sensitivity(tree, name, "prior", [prior])
+        for prior in map(str, tree["log_prior"].data_vars)
+    }
     strongest = max(of_each, key=lambda prior: of_each[prior])
     value, of_data = _sensitivity(tree, name, "prior"), _sensitivity(tree, name, "likelihood")
     limit = max(_SENSITIVE, 3.0 * _sensitivity(_dealt(tree), name, "prior"))
-    reason = "the data say little" if of_data < _SENSITIVE else "prior and data pull in different directions"
-    about = f"sensitivity of {name} to the priors, most to that of {strongest}" + (f"; {reason}" if value > limit else "")
+    reason = (
+        "the data say little"
+        if of_data < _SENSITIVE
+        else "prior and data pull in different directions"
+    )
+    about = f"sensitivity of {name} to the priors, most to that of {strongest}" + (
+        f"; {reason}" if value > limit else ""
+    )
     verdict = VERDICTS[1] if value > limit else VERDICTS[0]
     advice = f"other priors of {strongest}, and say how answers change"
     return Check(f"prior: {name}", about, value, 0.0, limit, np.nan, verdict, advice)
@@ -433,18 +542,30 @@ def _sensitivity(tree: xr.DataTree, name: str, group: str, of: list[str] | None 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         psense = vars(arviz_stats)["psense"]
-        return float(np.nan_to_num(psense(tree, var_names=[name], group=group, group_var_names=of)[name].values).max())
+        return float(
+            np.nan_to_num(
+                psense(tree, var_names=[name], group=group, group_var_names=of)[name].values
+            ).max()
+        )
 
 
 def _dealt(tree: xr.DataTree) -> xr.DataTree:
     """The tree with its log priors dealt to the draws at random."""
     priors = tree["log_prior"].to_dataset()
     order = np.random.default_rng(0).permutation(priors.sizes["chain"] * priors.sizes["draw"])
-    shuffled = {name: (part.dims, part.values.ravel()[order].reshape(part.shape)) for name, part in priors.items()}
+    shuffled = {
+        name: (part.dims, part.values.ravel()[order].reshape(part.shape))
+        for name, part in priors.items()
+    }
     return xr.DataTree.from_dict(
-        {"posterior": tree["posterior"].to_dataset(), "log_prior": xr.Dataset(shuffled, coords=priors.coords)}
+        {
+            "posterior": tree["posterior"].to_dataset(),
+            "log_prior": xr.Dataset(shuffled, coords=priors.coords),
+        }
     )
 
 
 def _varies(values: xr.DataArray) -> bool:
-    return bool(np.ptp(values.values) > 0) and values.ndim <= _MOST_AXES and "user" not in values.dims
+    return (
+        bool(np.ptp(values.values) > 0) and values.ndim <= _MOST_AXES and "user" not in values.dims
+    )

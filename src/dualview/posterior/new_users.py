@@ -1,7 +1,9 @@
-"""Users the fit has not seen: their clusters and latent behavior from their features, and from a few outcomes.
+"""Users the fit has not seen: their clusters and latent behavior from their features, and from a
+few outcomes.
 
-A new user updates the posterior, so draws are reweighted: draw i counts in proportion to p(a* | draw i), the sum over its
-clusters and a new cluster, whose mean and precision are integrated out (``fresh``). Equal weights would be wrong.
+A new user updates the posterior, so draws are reweighted: draw i counts in proportion to p(a* |
+draw i), the sum over its clusters and a new cluster, whose mean and precision are integrated out
+(``fresh``). Equal weights would be wrong.
 """
 
 import warnings
@@ -30,7 +32,8 @@ _FEW = 50  # an effective number of draws below this is worth a warning
 
 
 class Given(NamedTuple):
-    """Each row's weight for some new users, (R, J), and their latent vectors' distribution in it: (R, J, q), (R, J, q, q)."""
+    """Each row's weight for some new users, (R, J), and their latent vectors' distribution in it:
+    (R, J, q), (R, J, q, q)."""
 
     log_weights: Array
     means: Array
@@ -40,8 +43,8 @@ class Given(NamedTuple):
 class Imputed(NamedTuple):
     """Clusters of M new users in every draw.
 
-    log_density (N,): ln p(their features | draw). means (M, N, q) and covariances (M, N, q, q) of their latent vectors. places
-    (M, N): the rows of their clusters.
+    log_density (N,): ln p(their features | draw). means (M, N, q) and covariances (M, N, q, q) of
+    their latent vectors. places (M, N): the rows of their clusters.
     """
 
     log_density: Array
@@ -51,7 +54,8 @@ class Imputed(NamedTuple):
 
 
 class Arrivals:
-    """What the rows weigh while new users arrive in them, one in each draw at a time: weight (R,), total (N,)."""
+    """What the rows weigh while new users arrive in them, one in each draw at a time: weight (R,),
+    total (N,)."""
 
     def __init__(self, rows: Candidates) -> None:
         self._rows = rows
@@ -71,18 +75,22 @@ class Arrivals:
         self.total += arrives
 
     def act(self, rng: np.random.Generator, looks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows (N,) by behavior of users who look like these (N,) and have been seated there."""
+        """The rows (N,) by behavior of users who look like these (N,) and have been seated
+        there."""
         rows = self._rows
         if rows.share is None:
             return looks
         apart = rng.random(rows.n_draws) >= rows.share
-        acts = np.where(apart, _choose(rng, rows, self.weight, np.zeros(len(self.weight)))[0], looks)
+        acts = np.where(
+            apart, _choose(rng, rows, self.weight, np.zeros(len(self.weight)))[0], looks
+        )
         self.seat(acts, apart)
         return acts
 
 
 class ClustersOf(NamedTuple):
-    """Clusters of a new user with cells x: weights (R,) of all rows, and rows (n,) that were drawn by them."""
+    """Clusters of a new user with cells x: weights (R,) of all rows, and rows (n,) that were drawn
+    by them."""
 
     rng: np.random.Generator
     candidates: Candidates
@@ -95,16 +103,22 @@ class ClustersOf(NamedTuple):
         return self.candidates.features.drawn_cells(self.rng, self.rows, self.x)
 
     def levels(self, column: int) -> tuple[Array, Array]:
-        """Probabilities of a nominal column's levels in the rows, (n, L), and over all rows by their weights, (L,)."""
+        """Probabilities of a nominal column's levels in the rows, (n, L), and over all rows by
+        their weights, (L,)."""
         shares = self.candidates.features.level_probabilities(column)
         return shares[self.rows], self.weights @ shares
 
 
 class NewUsers:
-    """J new users with features x, vectors (J, D) in working units or cells, and what is known of their observations."""
+    """J new users with features x, vectors (J, D) in working units or cells, and what is known of
+    their observations."""
 
     def __init__(
-        self, candidates: Candidates, x: Features | None, n_users: int, evidence: Evidence | SampledEvidence | None = None
+        self,
+        candidates: Candidates,
+        x: Features | None,
+        n_users: int,
+        evidence: Evidence | SampledEvidence | None = None,
     ) -> None:
         self._candidates = candidates
         self._x = x
@@ -114,11 +128,15 @@ class NewUsers:
         self._customers = candidates.customers(candidates.weight, candidates.total)
         n_dims = candidates.latent.n_dims
         n_rows, n_numbers = len(candidates), 1 + n_dims + n_dims**2
-        self._log_features: Callable[[int], Array] = lru_cache(max(1, _KEPT // n_rows))(self._log_features_of)
+        self._log_features: Callable[[int], Array] = lru_cache(max(1, _KEPT // n_rows))(
+            self._log_features_of
+        )
         self._imputed: Callable[[int, tuple[int, ...]], Imputed] = lru_cache(
             max(1, _KEPT // (2 * n_numbers * candidates.n_draws))
         )(self._impute_from)
-        self._given: Callable[[int], Given] = lru_cache(max(1, _KEPT // (n_numbers * n_rows)))(self._given_one)
+        self._given: Callable[[int], Given] = lru_cache(max(1, _KEPT // (n_numbers * n_rows)))(
+            self._given_one
+        )
 
     def __len__(self) -> int:
         return self._n
@@ -147,7 +165,8 @@ class NewUsers:
         return self._candidates.log_prior + self._candidates.log_features(x, n)
 
     def _log_weights(self, users: slice) -> Array:
-        """ln of the joint weight of (draw, cluster by features), (J, R), summing to one over R for each user."""
+        """ln of the joint weight of (draw, cluster by features), (J, R), summing to one over R for
+        each user."""
         log_looks = self._by_features(users)
         if self._evidence is not None:
             log_marginal = np.asarray(np.broadcast_to(self._observed(users)[0].T, log_looks.shape))
@@ -170,7 +189,8 @@ class NewUsers:
         return self.given(slice(user, user + 1))
 
     def given(self, users: slice) -> Given:
-        """Everything that is known of some of the new users, in the rows of their clusters by behavior."""
+        """Everything that is known of some of the new users, in the rows of their clusters by
+        behavior."""
         log_weights = self._by_features(users)
         if self._customers is not None:
             log_weights = self._customers.acting(log_weights)
@@ -178,7 +198,8 @@ class NewUsers:
         return Given(_normalised(log_weights.T + log_marginal), means, covariances)
 
     def _observed(self, users: slice) -> tuple[Array, Array, Array]:
-        """ln p(observations of some users | row), (R, J), and their latent vectors' distribution given these."""
+        """ln p(observations of some users | row), (R, J), and their latent vectors' distribution
+        given these."""
         latent = self._candidates.latent
         means, covariances = latent.means[:, None], latent.covariances[:, None]
         if isinstance(self._evidence, SampledEvidence):
@@ -190,7 +211,9 @@ class NewUsers:
         if self._evidence.noise is None:
             part = self._evidence.of_draws(self._candidates.draw, users)
         else:
-            part = self._evidence.under(self.noise(self._evidence.noise), users, self._candidates.draw)
+            part = self._evidence.under(
+                self.noise(self._evidence.noise), users, self._candidates.draw
+            )
         return updated(means, covariances, part)
 
     def _shifted(self, users: slice) -> Array:
@@ -200,7 +223,8 @@ class NewUsers:
         return self._candidates.link.by_row(x)
 
     def _sampled(self, users: slice) -> tuple[Array, Array]:
-        """A latent vector of each user drawn in each row, (R, J, q), and ln p(observations | it), (R, J)."""
+        """A latent vector of each user drawn in each row, (R, J, q), and ln p(observations | it),
+        (R, J)."""
         assert isinstance(self._evidence, SampledEvidence)
         means, roots = self._candidates.latent.means, self._candidates.latent.roots
         vectors, log_likelihoods = [], []
@@ -208,7 +232,9 @@ class NewUsers:
             noise = np.random.default_rng([SEED, j]).standard_normal((*means.shape, 1))
             shift = self._shifted(slice(j, j + 1))[:, 0]
             vectors.append(means + shift + (roots @ noise)[..., 0])
-            log_likelihoods.append(self._evidence.log_likelihood(j, self._candidates.draw, vectors[-1]))
+            log_likelihoods.append(
+                self._evidence.log_likelihood(j, self._candidates.draw, vectors[-1])
+            )
         return np.stack(vectors, axis=1), np.stack(log_likelihoods, axis=1)
 
     def _warn_of_few_draws(self, users: slice, log_weights: Array) -> None:
@@ -217,10 +243,14 @@ class NewUsers:
         few = np.flatnonzero(effective < min(_FEW, 0.1 * self._candidates.n_draws))
         if len(few) and not self._warned:
             self._warned = True
-            names = ", ".join(str(users.start + j) for j in few[:5]) + (" and more" if len(few) > 5 else "")
+            names = ", ".join(str(users.start + j) for j in few[:5]) + (
+                " and more" if len(few) > 5 else ""
+            )
             warnings.warn(
-                f"The prediction for new user(s) {names} rests on few of the posterior's draws (effective number "
-                f"{effective.min():.0f} of {self._candidates.n_draws}): they are unlike the users of the fit, or the fit is "
+                f"The prediction for new user(s) {names} rests on few of the posterior's draws "
+                "(effective number "
+                f"{effective.min():.0f} of {self._candidates.n_draws}): they are unlike the "
+                "users of the fit, or the fit is "
                 "too short. Draw more, or fit again with them included.",
                 DataWarning,
                 stacklevel=2,
@@ -231,7 +261,8 @@ class NewUsers:
         assert isinstance(self._x, UserCells)
         if self._candidates.has_several_looks:
             raise InputError(
-                "Cells of new users cannot be filled in where several tables of features may disagree with behavior: fit with "
+                "Cells of new users cannot be filled in where several tables of features may "
+                "disagree with behavior: fit with "
                 "agreement=None, or include the users in the fit."
             )
         users = slice(user, user + 1)
@@ -244,7 +275,8 @@ class NewUsers:
         return ClustersOf(rng, self._candidates, self._x[users], weights, rng.permutation(rows))
 
     def probabilities(self) -> Array:
-        """Probability of each cluster of the estimate, (J, C), with a last column for a new cluster where one can be opened."""
+        """Probability of each cluster of the estimate, (J, C), with a last column for a new cluster
+        where one can be opened."""
         overlap = self._candidates.overlap
         result = np.empty((self._n, overlap.shape[1]))
         for first in range(0, self._n, self._batch):
@@ -259,7 +291,8 @@ class NewUsers:
     def log_density(self) -> Array:
         """ln of the posterior predictive density of each user's features in working units, (J,).
 
-        It is the mean over the draws, all alike in weight, of Σ_k c_k N(a*; μ_k, S_k⁻¹) + c_new times the base's density.
+        It is the mean over the draws, all alike in weight, of Σ_k c_k N(a*; μ_k, S_k⁻¹) + c_new
+        times the base's density.
         """
         result = np.empty(self._n)
         for first in range(0, self._n, self._batch):
@@ -275,7 +308,9 @@ class NewUsers:
             known = self.given(users)
             self._warn_of_few_draws(users, known.log_weights.T)
             shape = (*known.log_weights.shape, known.means.shape[-1])
-            return VectorParts(known.log_weights, np.broadcast_to(known.means, shape), known.covariances)
+            return VectorParts(
+                known.log_weights, np.broadcast_to(known.means, shape), known.covariances
+            )
 
         n_dims = self._candidates.latent.means.shape[1]
         if isinstance(self._evidence, SampledEvidence):
@@ -285,7 +320,8 @@ class NewUsers:
         return mixture.marginal(0) if n_dims == 1 else mixture
 
     def imputed(self, seed: int, members: tuple[int, ...]) -> "Imputed":
-        """:meth:`impute` from a seed, kept for the next outcome that the same users have a part in."""
+        """:meth:`impute` from a seed, kept for the next outcome that the same users have a part
+        in."""
         return self._imputed(seed, members)
 
     def _impute_from(self, seed: int, members: tuple[int, ...]) -> "Imputed":
@@ -294,13 +330,14 @@ class NewUsers:
     def impute(self, rng: np.random.Generator, members: NDArray[np.intp]) -> "Imputed":
         """Clusters of some new users together, one after the other, in every draw.
 
-        A user who follows another sees it in its cluster, a fresh cluster included: whoever opens one draws its parameters, for
-        those who follow.
+        A user who follows another sees it in its cluster, a fresh cluster included: whoever opens
+        one draws its parameters, for those who follow.
         """
         rows, arrivals = self._candidates, Arrivals(self._candidates)
         if rows.has_several_looks and len(members) > 1:
             raise InputError(
-                "Outcomes of several new users together cannot be predicted where several tables of features may disagree with "
+                "Outcomes of several new users together cannot be predicted where several tables "
+                "of features may disagree with "
                 "behavior: predict them for one new user at a time, or fit with agreement=None."
             )
         fresh_look, fresh_act = ~rows.known, ~rows.known
@@ -310,7 +347,8 @@ class NewUsers:
             latent_covariances[:] = 0.0
         log_density = np.zeros(rows.n_draws)
         means, covariances = (
-            np.empty((len(members), rows.n_draws, *part.shape[1:])) for part in (latent_means, latent_covariances)
+            np.empty((len(members), rows.n_draws, *part.shape[1:]))
+            for part in (latent_means, latent_covariances)
         )
         places = np.empty((len(members), rows.n_draws), dtype=np.int64)
         taken: list[tuple[NDArray[np.int64], OpenedFeatures]] = []
@@ -327,10 +365,15 @@ class NewUsers:
             places[position] = acting
             values, shift = self._followed(rng, chosen, x, taken)
             shift = np.broadcast_to(shift, means.shape[1:])
-            means[position], covariances[position] = latent_means[acting] + shift, latent_covariances[acting]
+            means[position], covariances[position] = (
+                latent_means[acting] + shift,
+                latent_covariances[acting],
+            )
             new = fresh_look[chosen]
             if position + 1 < len(members) and new.any():
-                features = rows.features.opened(rng, chosen[new], x, None if values is None else values[new])
+                features = rows.features.opened(
+                    rng, chosen[new], x, None if values is None else values[new]
+                )
                 if features is not None:
                     taken.append((chosen[new], features))
             fresh_look[chosen] = False
@@ -338,8 +381,14 @@ class NewUsers:
             if position + 1 < len(members) and new.any():
                 latent = rows.latent.opened(rng, acting[new])
                 if latent is not None:
-                    means[position, new], covariances[position, new] = latent.first + shift[new], 0.0
-                    latent_means[acting[new]], latent_covariances[acting[new]] = latent.means, latent.covariances
+                    means[position, new], covariances[position, new] = (
+                        latent.first + shift[new],
+                        0.0,
+                    )
+                    latent_means[acting[new]], latent_covariances[acting[new]] = (
+                        latent.means,
+                        latent.covariances,
+                    )
             fresh_act[acting] = False
         return Imputed(log_density, means, covariances, places)
 
@@ -352,24 +401,35 @@ class NewUsers:
     ) -> tuple[Array | None, Array]:
         """What a link adds to one user's latent vector in its row of every draw, (N, q) or (1, 1).
 
-        And, where it follows cells that are not exact, all its cells (N, D), which are drawn for it.
+        And, where it follows cells that are not exact, all its cells (N, D), which are drawn for
+        it.
         """
         rows = self._candidates
-        if not isinstance(x, UserCells) or x.units is None or x.complete[0] or not rows.link.has_slopes:
+        if (
+            not isinstance(x, UserCells)
+            or x.units is None
+            or x.complete[0]
+            or not rows.link.has_slopes
+        ):
             return None, rows.link.by_draw(x)[:, 0]
         gaussians = rows.features.gaussians(chosen)
         for opened_rows, opened in taken:
             assert opened.component is not None
             met, own, other = np.intersect1d(chosen, opened_rows, return_indices=True)
             if len(met):
-                found = gaussians_of(Component(opened.component.means[other], opened.component.factors[other]))
+                found = gaussians_of(
+                    Component(opened.component.means[other], opened.component.factors[other])
+                )
                 gaussians.means[own], gaussians.roots[own] = found
         values = rows.features.drawn_cells(rng, chosen, x, gaussians)
         return values, rows.link.of_values(np.arange(rows.n_draws), values, x)
 
 
-def _choose(rng: np.random.Generator, rows: Candidates, weight: Array, likelihood: Array) -> tuple[NDArray[np.int64], Array]:
-    """A row in every draw in proportion to weight × likelihood, (N,), and ln of the sum of these in the draw, (N,)."""
+def _choose(
+    rng: np.random.Generator, rows: Candidates, weight: Array, likelihood: Array
+) -> tuple[NDArray[np.int64], Array]:
+    """A row in every draw in proportion to weight × likelihood, (N,), and ln of the sum of these in
+    the draw, (N,)."""
     top = np.maximum.reduceat(likelihood, rows.first)
     mass = weight * np.exp(likelihood - top[rows.draw])
     cumulative = np.cumsum(mass)
@@ -381,13 +441,18 @@ def _choose(rng: np.random.Generator, rows: Candidates, weight: Array, likelihoo
 
 
 def updated(means: Array, covariances: Array, evidence: Evidence) -> tuple[Array, Array, Array]:
-    """ln of the integral of N(f; m, C) times the evidence, and the distribution of f given both; C may be singular."""
+    """ln of the integral of N(f; m, C) times the evidence, and the distribution of f given both; C
+    may be singular."""
     linear, precision = evidence.linear, evidence.precision
     surprise = linear - times(precision, means)
     matrix = np.eye(means.shape[-1]) + precision @ covariances
-    posterior = np.swapaxes(solved(np.swapaxes(matrix, -1, -2), np.broadcast_to(covariances, matrix.shape)), -1, -2)
+    posterior = np.swapaxes(
+        solved(np.swapaxes(matrix, -1, -2), np.broadcast_to(covariances, matrix.shape)), -1, -2
+    )
     step = times(posterior, surprise)
-    log_marginal = evidence.constant + (means * (linear - 0.5 * times(precision, means))).sum(axis=-1)
+    log_marginal = evidence.constant + (means * (linear - 0.5 * times(precision, means))).sum(
+        axis=-1
+    )
     log_marginal += 0.5 * (surprise * step).sum(axis=-1) - 0.5 * log_determinants(matrix)
     return log_marginal, means + step, posterior
 

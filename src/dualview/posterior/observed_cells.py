@@ -1,4 +1,5 @@
-"""Cells of a fit's table as the views of its model see them, and the complete vectors that draws make of them."""
+"""Cells of a fit's table as the views of its model see them, and the complete vectors that draws
+make of them."""
 
 from typing import TYPE_CHECKING
 
@@ -36,17 +37,22 @@ def _observed(column: Column, x: Array) -> tuple[Array, Array]:
     return low, high
 
 
-def categories_of(cells: Cells, codebook: Columns, layout: Layout | None = None) -> dict[str, Observed]:
+def categories_of(
+    cells: Cells, codebook: Columns, layout: Layout | None = None
+) -> dict[str, Observed]:
     """The nominal columns as a view; empty where there are none. layout: of several tables."""
     if not codebook.nominal:
         return {}
     shares = tuple(column.shares for column in codebook.nominal)
-    view: View = NominalView(shares) if layout is None else BlockedView.of_categories(layout, shares)
+    view: View = (
+        NominalView(shares) if layout is None else BlockedView.of_categories(layout, shares)
+    )
     return {"categories": Observed(view, cells.codes.astype(np.float64))}
 
 
 def complete_features(post: "Posterior", draws: NDArray[np.intp]) -> Array | None:
-    """Features of all users in some draws, (U, D) or (S, U, D) where cells were drawn; None without Gaussian columns."""
+    """Features of all users in some draws, (U, D) or (S, U, D) where cells were drawn; None without
+    Gaussian columns."""
     cells = post.cells
     if cells is None or not cells.low.shape[1]:
         return post.features

@@ -1,7 +1,8 @@
 """One partition from many draws, and its uncertainty. z (N, U) holds a partition per draw.
 
-Losses between partitions: "binder", the share of ordered pairs of users on which they disagree; "vi", the variation of
-information in nats. Nothing here forms a users × users matrix but :func:`similarity`, which is asked for it.
+Losses between partitions: "binder", the share of ordered pairs of users on which they disagree;
+"vi", the variation of information in nats. Nothing here forms a users × users matrix but
+:func:`similarity`, which is asked for it.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +40,8 @@ class PartitionEstimate:
     expected_loss : float
         Its posterior expected loss.
     membership : array (U,)
-        Each user's probability of being with a random other member of the user's cluster; of being alone, in a cluster of one.
+        Each user's probability of being with a random other member of the user's cluster; of being
+        alone, in a cluster of one.
     probability, radius : float
         The credible ball: the share of the posterior within this loss of the estimate.
     inside : array (N,) of bool
@@ -63,15 +65,19 @@ def similarity(z: NDArray[np.integer]) -> Array:
     n_users = z.shape[1]
     if n_users > _SIMILARITY_LIMIT:
         raise InputError(
-            f"A similarity matrix of {n_users} users would need {8e-9 * n_users**2:.1f} GB; the limit is {_SIMILARITY_LIMIT} "
+            f"A similarity matrix of {n_users} users would need {8e-9 * n_users**2:.1f} GB; the "
+            f"limit is {_SIMILARITY_LIMIT} "
             "users. partition() and partition_estimate() work without it."
         )
     return np.asarray(pairs.similarity(np.ascontiguousarray(z, dtype=np.int64)))
 
 
 def by_size(z: NDArray[np.integer]) -> Labels:
-    """The same partition with labels 0, 1, … from the largest cluster to the smallest, ties by first member."""
-    _, first, inverse, counts = np.unique(z, return_index=True, return_inverse=True, return_counts=True)
+    """The same partition with labels 0, 1, … from the largest cluster to the smallest, ties by
+    first member."""
+    _, first, inverse, counts = np.unique(
+        z, return_index=True, return_inverse=True, return_counts=True
+    )
     order = np.lexsort((first, -counts))
     label = np.empty(len(order), dtype=np.int64)
     label[order] = np.arange(len(order))
@@ -79,7 +85,8 @@ def by_size(z: NDArray[np.integer]) -> Labels:
 
 
 class Draws:
-    """Drawn partitions with labels made compact, and the expected losses of partitions against them."""
+    """Drawn partitions with labels made compact, and the expected losses of partitions against
+    them."""
 
     def __init__(self, z: NDArray[np.integer], loss: str) -> None:
         if loss not in LOSSES:
@@ -97,8 +104,13 @@ class Draws:
             return np.asarray(pairs.squared_losses(wide, pairs.similarity(wide)))
         steps = 4 * _THREADS
         with ThreadPoolExecutor(_THREADS) as pool:
-            tasks = [pool.submit(search.overlaps, self.z, self.n_labels, self.growth, i, steps) for i in range(steps)]
-            sums, own = (sum(parts) for parts in zip(*(task.result() for task in tasks), strict=True))
+            tasks = [
+                pool.submit(search.overlaps, self.z, self.n_labels, self.growth, i, steps)
+                for i in range(steps)
+            ]
+            sums, own = (
+                sum(parts) for parts in zip(*(task.result() for task in tasks), strict=True)
+            )
         return np.asarray(own - 2.0 * sums / n_draws)
 
     def distances(self, labels: Labels) -> Array:
@@ -125,11 +137,12 @@ def dahl(z: NDArray[np.integer]) -> int:
 
 
 def least_loss(z: NDArray[np.integer], loss: str, *, n_starts: int = 8, seed: int = 0) -> Labels:
-    """The partition with the least expected loss that a search finds: never worse than the draw that it starts from.
+    """The partition with the least expected loss that a search finds: never worse than the draw
+    that it starts from.
 
-    Users move one at a time to where the loss is least until nobody moves, from the best of the draws (of some, evenly spread,
-    where there are thousands) and from users taken in random order one after the other. With very many users the draws that
-    count are some of them, too.
+    Users move one at a time to where the loss is least until nobody moves, from the best of the
+    draws (of some, evenly spread, where there are thousands) and from users taken in random order
+    one after the other. With very many users the draws that count are some of them, too.
     """
     draws = Draws(_some(z), loss)
     rng = np.random.default_rng(seed)
@@ -138,14 +151,17 @@ def least_loss(z: NDArray[np.integer], loss: str, *, n_starts: int = 8, seed: in
     best_draw = few.z[int(np.argmin(few.scores()))].astype(np.int64)
     by_user = np.ascontiguousarray(draws.z.T)
     affordable = int(_MOST_PLACES / (n_draws * n_users * draws.n_labels))
-    starts = [best_draw] + [np.full(n_users, -1, dtype=np.int64)] * min(n_starts, max(affordable, 1))
+    starts = [best_draw] + [np.full(n_users, -1, dtype=np.int64)] * min(
+        n_starts, max(affordable, 1)
+    )
     found = [_descend(rng, draws, by_user, start.copy()) for start in starts]
     losses = [draws.distances(labels).mean() for labels in found]
     return by_size(found[int(np.argmin(losses))])
 
 
 def _some(z: NDArray[np.integer]) -> NDArray[np.integer]:
-    """As many draws as a search can take in, evenly spread; all of them unless users are very many."""
+    """As many draws as a search can take in, evenly spread; all of them unless users are very
+    many."""
     return _spread(z, max(1, int(_MOST_PLACES / (z.shape[1] * (int(z.max()) + 1)))))
 
 
@@ -154,7 +170,9 @@ def _spread(z: NDArray[np.integer], most: int) -> NDArray[np.integer]:
     return z if len(z) <= most else z[np.linspace(0, len(z) - 1, most).round().astype(int)]
 
 
-def _descend(rng: np.random.Generator, draws: Draws, by_user: NDArray[np.int32], candidate: Labels) -> Labels:
+def _descend(
+    rng: np.random.Generator, draws: Draws, by_user: NDArray[np.int32], candidate: Labels
+) -> Labels:
     """Where the search ends that starts at a candidate; −1 stands for users who are nowhere yet."""
     n_users = len(candidate)
     capacity = min(n_users, max(draws.n_labels, int(candidate.max()) + 1) + 2)
@@ -169,7 +187,9 @@ def _descend(rng: np.random.Generator, draws: Draws, by_user: NDArray[np.int32],
     return candidate
 
 
-def estimate(z: NDArray[np.integer], labels: Labels, loss: str, probability: float) -> PartitionEstimate:
+def estimate(
+    z: NDArray[np.integer], labels: Labels, loss: str, probability: float
+) -> PartitionEstimate:
     """Expected loss, memberships and credible ball of a partition."""
     if not 0 < probability < 1:
         raise InputError(f"The ball's probability lies between 0 and 1; got {probability!r}.")
@@ -179,12 +199,20 @@ def estimate(z: NDArray[np.integer], labels: Labels, loss: str, probability: flo
     inside = distances <= radius
     farthest = draws.z[int(np.argmax(np.where(inside, distances, -1.0)))]
     return PartitionEstimate(
-        labels, loss, float(distances.mean()), membership(draws.z, labels), probability, radius, inside, by_size(farthest)
+        labels,
+        loss,
+        float(distances.mean()),
+        membership(draws.z, labels),
+        probability,
+        radius,
+        inside,
+        by_size(farthest),
     )
 
 
 def membership(z: NDArray[np.integer], labels: Labels) -> Array:
-    """Each user's probability of being with a random other member of its cluster; of being alone, for a cluster of one."""
+    """Each user's probability of being with a random other member of its cluster; of being alone,
+    for a cluster of one."""
     draws = _compact(z)
     n_labels = int(draws.max()) + 1
     sizes = np.bincount(labels)

@@ -1,4 +1,5 @@
-"""Posterior: the draws of all chains by name, in the user's units, on an xarray DataTree that ArviZ reads."""
+"""Posterior: the draws of all chains by name, in the user's units, on an xarray DataTree that ArviZ
+reads."""
 
 import os
 from collections.abc import Sequence
@@ -20,9 +21,11 @@ from dualview.units import Whitening
 
 
 class Posterior(PartitionEstimates, Convergence):
-    """Draws (chain, draw, …) by name: post["z"], post["alpha"], post["features.base_mean"] and so on.
+    """Draws (chain, draw, …) by name: post["z"], post["alpha"], post["features.base_mean"] and so
+    on.
 
-    ``post.names`` lists them. ``post.to_arviz()`` is the DataTree for ArviZ, ``post.save(path)`` a NetCDF file of it.
+    ``post.names`` lists them. ``post.to_arviz()`` is the DataTree for ArviZ, ``post.save(path)`` a
+    NetCDF file of it.
     """
 
     @classmethod
@@ -55,27 +58,32 @@ class Posterior(PartitionEstimates, Convergence):
         n_prior: int = 500,
         seed: int = 0,
     ) -> xr.DataTree:
-        """The draws as an xarray DataTree with all groups that ArviZ's functions use, made on request.
+        """The draws as an xarray DataTree with all groups that ArviZ's functions use, made on
+        request.
 
-        Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data``, ``expected`` (locations of the outcomes
-        and the noise), ``posterior_predictive``, ``log_likelihood``, ``log_prior`` (by top-level prior), ``prior`` and
-        ``prior_predictive``. Outcomes are called ``outcome``, features ``features``. ``log_likelihood`` has the outcomes only,
-        so that ``arviz_stats.loo(tree)`` knows what to score; without a behavior it has the features.
+        Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data``, ``expected``
+        (locations of the outcomes and the noise), ``posterior_predictive``, ``log_likelihood``,
+        ``log_prior`` (by top-level prior), ``prior`` and ``prior_predictive``. Outcomes are called
+        ``outcome``, features ``features``. ``log_likelihood`` has the outcomes only, so that
+        ``arviz_stats.loo(tree)`` knows what to score; without a behavior it has the features.
 
         Parameters
         ----------
         groups : list of str, optional
-            Groups to make besides posterior and sample_stats; all of these by default. One more is made on request:
-            ``left_out``, log densities of outcomes given all others with latent vectors integrated out. A posterior loaded
-            from a file has no observations: it gets no other groups unless they are named or ``behavior`` is given.
+            Groups to make besides posterior and sample_stats; all of these by default. One more is
+            made on request: ``left_out``, log densities of outcomes given all others with latent
+            vectors integrated out. A posterior loaded from a file has no observations: it gets no
+            other groups unless they are named or ``behavior`` is given.
         variables : list of "outcome" and "features", optional
-            Variables of the data, replicates and likelihoods. By default both, but one of likelihoods. If both are named,
-            ``log_likelihood`` has both, and ArviZ's scores need the name of one.
+            Variables of the data, replicates and likelihoods. By default both, but one of
+            likelihoods. If both are named, ``log_likelihood`` has both, and ArviZ's scores need the
+            name of one.
         behavior : behavior, optional
             The observations of the fit, for a posterior loaded from a file.
         n_draws, n_observations : int, optional
-            Draws of each chain and observations to keep, the same in all groups. All by default; with more than twenty million
-            draws × observations, fewer: evenly spaced draws, and observations at random.
+            Draws of each chain and observations to keep, the same in all groups. All by default;
+            with more than twenty million draws × observations, fewer: evenly spaced draws, and
+            observations at random.
         n_prior : int
             Draws from the prior.
         seed : int
@@ -92,13 +100,16 @@ class Posterior(PartitionEstimates, Convergence):
         {'chain': 2, 'draw': 50, 'observation': 30}
         >>> list(tree["log_prior"].data_vars)
         ['alpha', 'features.base', 'behavior.base', 'noise_precision']
-        """
-        return whole_tree(self, Asked(groups, variables, n_draws, n_observations, n_prior, seed), behavior)
+        """  # noqa: E501
+        return whole_tree(
+            self, Asked(groups, variables, n_draws, n_observations, n_prior, seed), behavior
+        )
 
     def save(self, path: str | os.PathLike[str], *, whole: bool = False) -> None:
         """Write a NetCDF file that ``dualview.load`` reads; whole or not at all.
 
-        whole: with the groups that :meth:`to_arviz` makes, which the posterior that is read back then has.
+        whole: with the groups that :meth:`to_arviz` makes, which the posterior that is read back
+        then has.
         """
         files.save(saved_tree(self) if whole else self._tree, path)
 

@@ -22,7 +22,8 @@ _CELLS = 2_000_000  # components × cases × covariances held at once
 
 
 class VectorParts(NamedTuple):
-    """Components of some cases: log weights (S, cases), means (S, cases, q), covariances (S, cases, q, q)."""
+    """Components of some cases: log weights (S, cases), means (S, cases, q), covariances (S, cases,
+    q, q)."""
 
     log_weights: Array
     means: Array
@@ -30,16 +31,22 @@ class VectorParts(NamedTuple):
 
 
 class VectorMixture:
-    """A predictive distribution of a vector of q numbers for each of n cases: a mixture of multivariate normals."""
+    """A predictive distribution of a vector of q numbers for each of n cases: a mixture of
+    multivariate normals."""
 
-    def __init__(self, n: int, n_dims: int, n_components: int, parts: Callable[[slice], VectorParts]) -> None:
+    def __init__(
+        self, n: int, n_dims: int, n_components: int, parts: Callable[[slice], VectorParts]
+    ) -> None:
         self._n, self._n_dims, self._n_components, self._parts = n, n_dims, n_components, parts
 
     def __len__(self) -> int:
         return self._n
 
     def __repr__(self) -> str:
-        return f"VectorMixture({self._n} cases of {self._n_dims} numbers, {self._n_components} components each)"
+        return (
+            f"VectorMixture({self._n} cases of {self._n_dims} numbers, {self._n_components} "
+            "components each)"
+        )
 
     def marginal(self, dimension: int) -> NormalMixture:
         """The distribution of one of the q numbers."""
@@ -58,7 +65,11 @@ class VectorMixture:
 
         def parts(cases: slice) -> VectorParts:
             log_weights, means, covariances = self._parts(cases)
-            return VectorParts(log_weights, means[..., dimensions], covariances[..., dimensions[:, None], dimensions])
+            return VectorParts(
+                log_weights,
+                means[..., dimensions],
+                covariances[..., dimensions[:, None], dimensions],
+            )
 
         return VectorMixture(self._n, len(dimensions), self._n_components, parts)
 
@@ -78,8 +89,11 @@ class VectorMixture:
         return np.column_stack([self.marginal(d).std for d in range(self._n_dims)])
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each number by itself, (n, q, 2): low and high along the last axis."""
-        return np.stack([self.marginal(d).interval(probability) for d in range(self._n_dims)], axis=1)
+        """Central interval of each number by itself, (n, q, 2): low and high along the last
+        axis."""
+        return np.stack(
+            [self.marginal(d).interval(probability) for d in range(self._n_dims)], axis=1
+        )
 
     def _batches(self) -> Iterator[tuple[slice, VectorParts]]:
         size = max(1, _CELLS // (self._n_components * self._n_dims**2))
@@ -91,7 +105,9 @@ class VectorMixture:
         """Log of the mean density at vectors (n, q)."""
         values = numbers(vectors, "vectors", n_dims=2)
         if values.shape != (self._n, self._n_dims):
-            raise InputError(f"vectors must be {(self._n, self._n_dims)}, a row per case; got {values.shape}.")
+            raise InputError(
+                f"vectors must be {(self._n, self._n_dims)}, a row per case; got {values.shape}."
+            )
         result = np.empty(self._n)
         for cases, (log_weights, means, covariances) in self._batches():
             if not np.all(np.any(covariances, axis=(-2, -1))):
@@ -99,7 +115,9 @@ class VectorMixture:
             scales, axes = _principal(covariances)
             standard = ((values[cases] - means)[..., None, :] @ axes)[..., 0, :] / scales
             log_scales = np.log(scales).sum(axis=-1)
-            result[cases] = logsumexp(log_weights - log_scales - 0.5 * (standard**2).sum(axis=-1), axis=0)
+            result[cases] = logsumexp(
+                log_weights - log_scales - 0.5 * (standard**2).sum(axis=-1), axis=0
+            )
         return np.asarray(result - 0.5 * self._n_dims * np.log(2 * np.pi))
 
     def nll(self, vectors: ArrayLike) -> float:
@@ -115,21 +133,25 @@ class VectorMixture:
             weights = np.broadcast_to(np.exp(log_weights), shape)
             for i in range(shape[1]):
                 chosen = rng.choice(shape[0], size=n, p=weights[:, i] / weights[:, i].sum())
-                scales, axes = _principal(np.broadcast_to(covariances, (*shape, *covariances.shape[2:]))[chosen, i])
+                scales, axes = _principal(
+                    np.broadcast_to(covariances, (*shape, *covariances.shape[2:]))[chosen, i]
+                )
                 noise = scales * rng.standard_normal((n, self._n_dims))
                 result[:, cases.start + i] = means[chosen, i] + (axes @ noise[..., None])[..., 0]
         return result
 
 
 def _principal(covariances: Array) -> tuple[Array, Array]:
-    """Standard deviations along the principal axes, and the axes as columns; rounding may have made a covariance singular."""
+    """Standard deviations along the principal axes, and the axes as columns; rounding may have made
+    a covariance singular."""
     variances, axes = np.linalg.eigh(covariances)
     least = np.finfo(float).eps * variances[..., -1:]
     return np.sqrt(np.maximum(variances, least)), axes
 
 
 class WeightedDraws:
-    """A predictive distribution known by weighted draws: values (S, n) or (S, n, q), log weights (S, n) that sum to one."""
+    """A predictive distribution known by weighted draws: values (S, n) or (S, n, q), log weights
+    (S, n) that sum to one."""
 
     def __init__(self, values: Array, log_weights: Array) -> None:
         self._values, self._weights, self._log_weights = values, np.exp(log_weights), log_weights
@@ -151,7 +173,8 @@ class WeightedDraws:
 
     @property
     def mean(self) -> Array:
-        """Expected value of each case, (n,) or (n, q); it need not exist, see :class:`NormalMixture`."""
+        """Expected value of each case, (n,) or (n, q); it need not exist, see
+        :class:`NormalMixture`."""
         return self._average(self._values)
 
     @cached_property
@@ -165,7 +188,8 @@ class WeightedDraws:
         return np.asarray(np.sqrt(self._average((self._values - self.mean) ** 2)))
 
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each number, (n, 2) or (n, q, 2): low and high along the last axis."""
+        """Central interval of each number, (n, 2) or (n, q, 2): low and high along the last
+        axis."""
         return self._quantiles(interval_ends(probability))
 
     def _quantiles(self, probabilities: tuple[float, ...]) -> Array:
@@ -173,19 +197,32 @@ class WeightedDraws:
         flat = self._values.reshape(len(self._values), len(self), -1)
         order = np.argsort(flat, axis=0)
         values = np.take_along_axis(flat, order, axis=0)
-        weights = np.take_along_axis(np.broadcast_to(self._weights[..., None], flat.shape), order, axis=0)
+        weights = np.take_along_axis(
+            np.broadcast_to(self._weights[..., None], flat.shape), order, axis=0
+        )
         share = np.cumsum(weights, axis=0)
-        found = [np.take_along_axis(values, np.argmax(share >= p, axis=0)[None], axis=0)[0] for p in probabilities]
+        found = [
+            np.take_along_axis(values, np.argmax(share >= p, axis=0)[None], axis=0)[0]
+            for p in probabilities
+        ]
         return np.stack(found, axis=-1).reshape(*self._values.shape[1:], len(probabilities))
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent draws of each case, (n, cases) or (n, cases, q)."""
         rng = draws_generator(n, seed, self._values[0].size)
         columns = [
-            self._values[rng.choice(len(self._values), size=n, p=self._weights[:, i] / self._weights[:, i].sum()), i]
+            self._values[
+                rng.choice(
+                    len(self._values), size=n, p=self._weights[:, i] / self._weights[:, i].sum()
+                ),
+                i,
+            ]
             for i in range(len(self))
         ]
         return np.stack(columns, axis=1)
 
     def log_density(self, values: ArrayLike) -> Array:  # noqa: ARG002
-        raise InputError("This prediction is known by weighted draws, which have no density; use mean, interval and draws.")
+        raise InputError(
+            "This prediction is known by weighted draws, which have no density; use mean, "
+            "interval and draws."
+        )

@@ -1,6 +1,8 @@
-"""Profiles of the clusters of a partition. labels (U,), membership (U,), features (U, D), values (U,).
+"""Profiles of the clusters of a partition. labels (U,), membership (U,), features (U, D), values
+(U,).
 
-Features are told by quantiles and ranks: they mean the same on any scale, and a few very active users do not decide them.
+Features are told by quantiles and ranks: they mean the same on any scale, and a few very active
+users do not decide them.
 """
 
 from dataclasses import dataclass
@@ -55,7 +57,9 @@ class Profile:
     standing: Array | None
 
 
-def profile(users: Users, membership: Array, features: Array | None, ranks: Array | None) -> Profile:
+def profile(
+    users: Users, membership: Array, features: Array | None, ranks: Array | None
+) -> Profile:
     """A cluster of these users; ranks are :func:`ranks_of` the features."""
     if features is None or ranks is None:
         return Profile(users[np.argsort(-membership[users], kind="stable")], None, None)
@@ -66,14 +70,16 @@ def profile(users: Users, membership: Array, features: Array | None, ranks: Arra
 
 
 def _typical_first(users: Users, membership: Array, ranks: Array) -> Users:
-    """The surer half before the other; in both, those whose ranks are nearest to the medians first."""
+    """The surer half before the other; in both, those whose ranks are nearest to the medians
+    first."""
     distance = np.abs(ranks[users] - np.median(ranks[users], axis=0)).mean(axis=1)
     doubtful = membership[users] < np.median(membership[users])
     return users[np.lexsort((distance, doubtful))]
 
 
 def level_shares(codes: Labels, n_levels: int) -> Array:
-    """Shares of the levels (L,) of a nominal column among users with codes (n,), those without a level left out."""
+    """Shares of the levels (L,) of a nominal column among users with codes (n,), those without a
+    level left out."""
     seen = codes[codes >= 0]
     return np.asarray(np.bincount(seen, minlength=n_levels) / max(len(seen), 1))
 
@@ -84,10 +90,13 @@ def ranks_of(features: Array) -> Array:
 
 
 def separation(ranks: Array, labels: Labels) -> Array:
-    """The share of each feature's variance in ranks that lies between clusters, (D,); 0 for a constant."""
+    """The share of each feature's variance in ranks that lies between clusters, (D,); 0 for a
+    constant."""
     sizes = np.bincount(labels).astype(float)
     total = ranks.var(axis=0)
-    means = np.array([np.bincount(labels, column) / np.maximum(sizes, 1.0) for column in ranks.T]).reshape(-1, len(sizes))
+    means = np.array(
+        [np.bincount(labels, column) / np.maximum(sizes, 1.0) for column in ranks.T]
+    ).reshape(-1, len(sizes))
     between = ((means - ranks.mean(axis=0)[:, None]) ** 2 * sizes).sum(axis=1) / len(labels)
     return np.asarray(np.divide(between, total, out=np.zeros_like(total), where=total > 0))
 
@@ -97,19 +106,26 @@ def mean_latent(draws: Array, users: Users, probability: float = 0.95) -> MeanLa
     own = draws[:, users].mean(axis=1)
     low_end, high_end = interval_ends(probability)
     low, median, high = np.quantile(own, [low_end, 0.5, high_end])
-    return MeanLatent(float(median), float(low), float(high), float((own > draws.mean(axis=1)).mean()))
+    return MeanLatent(
+        float(median), float(low), float(high), float((own > draws.mean(axis=1)).mean())
+    )
 
 
 def table_profile(codebook: Columns, cells: Cells) -> dict[str, Any]:
-    """Medians of what is known of a cluster's users in the user's units, and shares of levels in nominal columns."""
+    """Medians of what is known of a cluster's users in the user's units, and shares of levels in
+    nominal columns."""
     medians: dict[str, Any] = {}
     for column, values in zip(codebook.gaussian, codebook.observed(cells).T, strict=True):
         known = np.sort(values[np.isfinite(values)])
         if len(known):
-            median = float(known[(len(known) - 1) // 2]) if column.levels else float(np.median(known))
+            median = (
+                float(known[(len(known) - 1) // 2]) if column.levels else float(np.median(known))
+            )
             medians[column.name] = column.levels[int(median)] if column.levels else median
     shares = {
-        column.name: dict(zip(column.levels, level_shares(codes, len(column.levels)).tolist(), strict=True))
+        column.name: dict(
+            zip(column.levels, level_shares(codes, len(column.levels)).tolist(), strict=True)
+        )
         for column, codes in zip(codebook.nominal, cells.codes.T, strict=True)
     }
     return {"feature_medians": medians} | ({"level_shares": shares} if shares else {})

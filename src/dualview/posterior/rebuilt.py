@@ -1,4 +1,5 @@
-"""The model of a posterior, rebuilt from its constants and the data, for its prior and for checks."""
+"""The model of a posterior, rebuilt from its constants and the data, for its prior and for
+checks."""
 
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -21,18 +22,24 @@ if TYPE_CHECKING:
 
 
 def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
-    """The model that was fitted, in working units; behavior has the observations of the fit, None where there were none."""
+    """The model that was fitted, in working units; behavior has the observations of the fit, None
+    where there were none."""
     features, intervals, cells, codebook = None, None, post.cells, post.codebook
     if cells is not None and codebook is not None and "features" in post.units:
         intervals = intervals_of(cells, codebook, post.units["features"])
         features = np.ascontiguousarray(post.units["features"].to_working(intervals.start))
     elif "features" in post.units:
         if post.features is None:
-            raise InputError("This posterior does not hold the features of its fit, so its model cannot be rebuilt: fit again.")
+            raise InputError(
+                "This posterior does not hold the features of its fit, so its model cannot be "
+                "rebuilt: fit again."
+            )
         features = np.ascontiguousarray(post.units["features"].to_working(post.features))
     alpha = concentration(concentration_from_text(post.alpha_prior))
     partition = partition_prior(post.n_clusters, alpha, post.partition_process)
-    others = {} if cells is None or codebook is None else categories_of(cells, codebook, post.layout)
+    others = (
+        {} if cells is None or codebook is None else categories_of(cells, codebook, post.layout)
+    )
     pooled, likelihood = post.pooling is not None, _likelihood(post, behavior)
     if "slopes" in post and likelihood is not None:
         design = Model.design(features, others)
@@ -65,7 +72,8 @@ def _likelihood(post: "Posterior", behavior: Behavior | None) -> Likelihood | No
 
 
 def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | None:
-    """The observations of the fit: those given, checked to be of the fit, or those that the posterior was made with."""
+    """The observations of the fit: those given, checked to be of the fit, or those that the
+    posterior was made with."""
     if "behavior" not in post.units:
         return None
     fitted = post.behavior
@@ -73,16 +81,21 @@ def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | 
         behavior = _of_the_users(post, fitted, behavior)
     if behavior is not None and not isinstance(behavior, Behavior):
         raise InputTypeError(
-            f"behavior must be the observations of the fit, a {type(fitted).__name__} with outcomes; got {behavior!r:.80}."
+            f"behavior must be the observations of the fit, a {type(fitted).__name__} with "
+            f"outcomes; got {behavior!r:.80}."
         )
     found = post.observations if behavior is None else behavior
     if found is None:
         raise InputError(
-            "The observations of the fit are needed here, and a posterior that was read from a file does not hold them: pass "
+            "The observations of the fit are needed here, and a posterior that was read from a "
+            "file does not hold them: pass "
             "them as behavior=."
         )
     if found.outcome is None:
-        raise InputError("The observations of the fit are needed here with their outcomes; this behavior has none.")
+        raise InputError(
+            "The observations of the fit are needed here with their outcomes; this behavior "
+            "has none."
+        )
     if behavior is not None:
         _check_same(post, behavior)
     return found
@@ -101,9 +114,13 @@ def _check_same(post: "Posterior", behavior: Behavior) -> None:
     assert fitted is not None
     if type(behavior) is not type(fitted) or len(behavior) != post.n_users:
         raise InputError(
-            f"behavior must be that of the fit, a {type(fitted).__name__} of {post.n_users} users; got a "
+            f"behavior must be that of the fit, a {type(fitted).__name__} of {post.n_users} "
+            "users; got a "
             f"{type(behavior).__name__} of {len(behavior)}."
         )
     n = post.n_observations
     if n is not None and n != len(behavior.observed):
-        raise InputError(f"behavior must be that of the fit, with {n} observations; got {len(behavior.observed)}.")
+        raise InputError(
+            f"behavior must be that of the fit, with {n} observations; got "
+            f"{len(behavior.observed)}."
+        )

@@ -1,9 +1,11 @@
-"""Residuals of a model in some draws of its posterior: numbers that are standard normal if the model is right.
+"""Residuals of a model in some draws of its posterior: numbers that are standard normal if the
+model is right.
 
-Under a draw's clusters and parameters these are pivotal (Johnson 2007): each user's features and latent vector, standardized
-by the cluster's mean and covariance, and each outcome, standardized by its distribution given all others with the latent
-vectors integrated out. Cells that are not exact stand where the draw has them. Whatever the parameters, in a draw from the
-posterior they have the same distribution as under the parameters that the data came from.
+Under a draw's clusters and parameters these are pivotal (Johnson 2007): each user's features and
+latent vector, standardized by the cluster's mean and covariance, and each outcome, standardized by
+its distribution given all others with the latent vectors integrated out. Cells that are not exact
+stand where the draw has them. Whatever the parameters, in a draw from the posterior they have the
+same distribution as under the parameters that the data came from.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,10 +32,12 @@ _MOST_CELLS = 2_000_000  # replicates × observations
 
 @dataclass(frozen=True)
 class Residuals:
-    """In S draws: of outcomes (S, n) with replicates (R, n), of features (S, U, D), of latent vectors (S, U, q).
+    """In S draws: of outcomes (S, n) with replicates (R, n), of features (S, U, D), of latent
+    vectors (S, U, q).
 
-    None where there is none. outcomes and replicates are by name: "outcomes", or "outcomes of NAME" for each of several
-    behaviors. z (S, U): the clusters. alpha (S,), where there is a concentration.
+    None where there is none. outcomes and replicates are by name: "outcomes", or "outcomes of NAME"
+    for each of several behaviors. z (S, U): the clusters. alpha (S,), where there is a
+    concentration.
     """
 
     z: NDArray[np.int64]
@@ -62,16 +66,22 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
         if post.pooling is None:
             vectors = post.flat("latent")[draws].reshape(len(draws), post.n_users, -1)
             shifts = LatentPriors(post).shifts(draws)
-            means, factors = (post.components[f"behavior.{part}"][acting] for part in ("means", "factors"))
+            means, factors = (
+                post.components[f"behavior.{part}"][acting] for part in ("means", "factors")
+            )
             found["latent"] = _standardised(units.to_working(vectors - shifts), means, factors)
-        made = {name: _of_outcomes(rng, post, behavior, part, draws) for name, part in _parts(behavior).items()}
+        made = {
+            name: _of_outcomes(rng, post, behavior, part, draws)
+            for name, part in _parts(behavior).items()
+        }
         found["outcomes"] = {name: own for name, (own, _) in made.items()}
         found["replicates"] = {name: again for name, (_, again) in made.items()}
     return Residuals(**found)
 
 
 class _Part(NamedTuple):
-    """The observations of one behavior, how they are left out, and what of a draw is known to them."""
+    """The observations of one behavior, how they are left out, and what of a draw is known to
+    them."""
 
     observed: Array
     left_out: LeftOut
@@ -92,27 +102,43 @@ def _parts(behavior: Behavior) -> dict[str, _Part]:
             for name, part in each.parts.items()
         }
     left_out = behavior.left_out()
-    return {} if left_out is None else {outcomes_of(None): _Part(behavior.observed, left_out, lambda *draw: draw)}
+    return (
+        {}
+        if left_out is None
+        else {outcomes_of(None): _Part(behavior.observed, left_out, lambda *draw: draw)}
+    )
 
 
 def _standardised(vectors: Array, means: Array, factors: Array) -> Array:
-    """Tᵀ(x − μ) of vectors in working units, (U, D) or (S, U, D), under their clusters, (S, U, D)."""
+    """Tᵀ(x − μ) of vectors in working units, (U, D) or (S, U, D), under their clusters, (S, U,
+    D)."""
     return np.asarray((np.swapaxes(factors, -1, -2) @ (vectors - means)[..., None])[..., 0])
 
 
 def _of_outcomes(
-    rng: np.random.Generator, post: Posterior, behavior: Behavior, part: _Part, draws: NDArray[np.intp]
+    rng: np.random.Generator,
+    post: Posterior,
+    behavior: Behavior,
+    part: _Part,
+    draws: NDArray[np.intp],
 ) -> tuple[Array, Array]:
-    """Standardized outcomes (S, n), and those of replicates (R, n): of outcomes drawn anew under the same draws."""
+    """Standardized outcomes (S, n), and those of replicates (R, n): of outcomes drawn anew under
+    the same draws."""
     priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
     latent = post.flat("latent").reshape(post.n_chains * post.n_draws, post.n_users, -1)
     n_replicates = max(len(draws), min(_N_REPLICATES, _MOST_CELLS // len(part.observed)))
     found, replicates = [], []
     for place, draw in enumerate(draws):
-        drawn = priors[int(draw)], {name: values[draw] for name, values in params.items()}, latent[draw]
+        drawn = (
+            priors[int(draw)],
+            {name: values[draw] for name, values in params.items()},
+            latent[draw],
+        )
         prior, own, vectors = part.known(*drawn)
         found.append(part.left_out.laws(prior, own, vectors).standardised(rng, part.observed))
-        for _ in range(n_replicates * (place + 1) // len(draws) - n_replicates * place // len(draws)):
+        for _ in range(
+            n_replicates * (place + 1) // len(draws) - n_replicates * place // len(draws)
+        ):
             again = part.left_out.replicate(rng, prior, own)
             if again is None:
                 replicates.append(rng.standard_normal(len(part.observed)))

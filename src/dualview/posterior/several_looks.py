@@ -1,16 +1,19 @@
-"""New users whose features come as several tables, each of which may agree with their behavior or not, (M16) for every table.
+"""New users whose features come as several tables, each of which may agree with their behavior or
+not, (M16) for every table.
 
-Rows are the clusters of all draws, known and fresh ones, as in ``candidates``. A user acts like a row r, and every table either
-agrees (ρ) or has a label of its own (1 − ρ), drawn as one more customer. Labels of customers who come one after the other are
-a Pólya urn: each comes from the urn as it was before the user, of weight w_l for row l and W in all, or copies one of the
-user's labels before it. Summed over who copies whom, with M the user's customers and A_t(r) = p(vectors of table t | row r),
+Rows are the clusters of all draws, known and fresh ones, as in ``candidates``. A user acts like a
+row r, and every table either agrees (ρ) or has a label of its own (1 − ρ), drawn as one more
+customer. Labels of customers who come one after the other are a Pólya urn: each comes from the urn
+as it was before the user, of weight w_l for row l and W in all, or copies one of the user's labels
+before it. Summed over who copies whom, with M the user's customers and A_t(r) = p(vectors of table
+t | row r),
 
     p(features, r) = w_r Σ_T c_T Π_{t ∈ T} A_t(r),
-    c_T = Σ_{E ⊆ T} Π_{t ∈ E} ρ_t Π_{t ∉ E} (1 − ρ_t) |T − E|! / (W (W + 1) … (W + M − 1)) · Q(the other tables),
-    Q(D) = Σ_{partitions of D} Π_B (|B| − 1)! S_B,   S_B = Σ_l w_l Π_{t ∈ B} A_t(l),
+    c_T = Σ_{E ⊆ T} Π_{t ∈ E} ρ_t Π_{t ∉ E} (1 − ρ_t) |T − E|! / (W (W + 1) … (W + M − 1)) · Q(the
+    other tables), Q(D) = Σ_{partitions of D} Π_B (|B| − 1)! S_B,   S_B = Σ_l w_l Π_{t ∈ B} A_t(l),
 
-T being the tables that have the row of behavior: E because they agree, the others by copying. Fresh rows share the weight of a
-new cluster; their parameters in different tables are independent.
+T being the tables that have the row of behavior: E because they agree, the others by copying. Fresh
+rows share the weight of a new cluster; their parameters in different tables are independent.
 """
 
 import math
@@ -26,21 +29,32 @@ Tables = tuple[int, ...]
 
 
 class SeveralLooks:
-    """What the rows weigh before a user comes: weight (R,), total (N,) by draw. draw (R,), first (N,): the rows of a draw.
+    """What the rows weigh before a user comes: weight (R,), total (N,) by draw. draw (R,), first
+    (N,): the rows of a draw.
 
     shares (N, T): ρ of each table in each draw.
     """
 
-    def __init__(self, weight: Array, total: Array, draw: NDArray[np.int64], first: NDArray[np.intp], shares: Array) -> None:
+    def __init__(
+        self,
+        weight: Array,
+        total: Array,
+        draw: NDArray[np.int64],
+        first: NDArray[np.intp],
+        shares: Array,
+    ) -> None:
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(weight)
             self._log_shares, self._log_others = np.log(shares).T, np.log1p(-shares).T
         self._draw, self._first = draw, first
         steps = np.log(total[:, None] + 1.0 + np.arange(shares.shape[1]))
-        self._log_rising = np.concatenate([np.zeros((len(total), 1)), np.cumsum(steps, axis=1)], axis=1).T  # by M − 1
+        self._log_rising = np.concatenate(
+            [np.zeros((len(total), 1)), np.cumsum(steps, axis=1)], axis=1
+        ).T  # by M − 1
 
     def log_features(self, tables: Sequence[Array]) -> Array:
-        """ln of p(features, r) over what r weighs, (J, R), from ln p(vectors of each table | row), (J, R) each."""
+        """ln of p(features, r) over what r weighs, (J, R), from ln p(vectors of each table | row),
+        (J, R) each."""
         everything, found = tuple(range(len(tables))), []
         sums = {own: self._log_sum(tables, own) for own in _subsets(everything) if own}
         for own in _subsets(everything):
@@ -55,7 +69,10 @@ class SeveralLooks:
         top = np.maximum.reduceat(values, self._first, axis=1)
         top = np.where(np.isfinite(top), top, 0.0)
         with np.errstate(divide="ignore"):
-            return np.asarray(top + np.log(np.add.reduceat(np.exp(values - top[:, self._draw]), self._first, axis=1)))
+            return np.asarray(
+                top
+                + np.log(np.add.reduceat(np.exp(values - top[:, self._draw]), self._first, axis=1))
+            )
 
     def _log_coefficient(self, own: Tables, rest: Tables) -> Array:
         """ln of c_T over the sum over partitions, (1, N)."""
@@ -63,7 +80,11 @@ class SeveralLooks:
         for agreeing in _subsets(own):
             copying = [t for t in own if t not in agreeing]
             total = math.lgamma(len(copying) + 1.0) - self._log_rising[len(copying) + len(rest)]
-            total = total + sum(self._log_shares[t] for t in agreeing) + sum(self._log_others[t] for t in (*copying, *rest))
+            total = (
+                total
+                + sum(self._log_shares[t] for t in agreeing)
+                + sum(self._log_others[t] for t in (*copying, *rest))
+            )
             found.append(total)
         return np.asarray(logsumexp(found, axis=0))[None]
 
@@ -72,7 +93,9 @@ class SeveralLooks:
         """ln of the sum over partitions of Π_B (|B| − 1)! S_B, (J, N) or (1, 1)."""
         if not rest:
             return np.zeros((1, 1))
-        found = [sum(math.lgamma(len(own)) + sums[own] for own in blocks) for blocks in partitions(rest)]
+        found = [
+            sum(math.lgamma(len(own)) + sums[own] for own in blocks) for blocks in partitions(rest)
+        ]
         return np.asarray(logsumexp(found, axis=0))
 
 

@@ -18,9 +18,13 @@ def times(matrices: Array, vectors: Array) -> Array:
 
 def solved(matrices: Array, right: Array) -> Array:
     """matrices⁻¹ right, (…, q, q) each."""
-    return np.asarray(right / matrices if matrices.shape[-1] == 1 else np.linalg.solve(matrices, right))
+    return np.asarray(
+        right / matrices if matrices.shape[-1] == 1 else np.linalg.solve(matrices, right)
+    )
 
 
 def log_determinants(matrices: Array) -> Array:
     """ln |det| of each."""
-    return np.asarray(np.log(matrices[..., 0, 0]) if matrices.shape[-1] == 1 else np.linalg.slogdet(matrices)[1])
+    return np.asarray(
+        np.log(matrices[..., 0, 0]) if matrices.shape[-1] == 1 else np.linalg.slogdet(matrices)[1]
+    )

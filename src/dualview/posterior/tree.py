@@ -1,10 +1,13 @@
-"""The whole tree for ArviZ: the draws with the data, their predictions, their likelihoods and their priors.
+"""The whole tree for ArviZ: the draws with the data, their predictions, their likelihoods and their
+priors.
 
-Groups besides those of a posterior: sample_stats, observed_data, constant_data, expected, posterior_predictive, log_likelihood,
-log_prior, prior and prior_predictive. ``outcome`` (observation) and ``features`` (user, feature) have these names in each, and
-so have ``codes`` (user, category), the levels of nominal columns. The ends of cells that are not exact are in observed_data as
-``low`` and ``high``. log_likelihood has one variable unless more are asked for, as ArviZ's scores want it: the outcome's, or
-without a behavior the features'. left_out is made on request only.
+Groups besides those of a posterior: sample_stats, observed_data, constant_data, expected,
+posterior_predictive, log_likelihood, log_prior, prior and prior_predictive. ``outcome``
+(observation) and ``features`` (user, feature) have these names in each, and so have ``codes``
+(user, category), the levels of nominal columns. The ends of cells that are not exact are in
+observed_data as ``low`` and ``high``. log_likelihood has one variable unless more are asked for, as
+ArviZ's scores want it: the outcome's, or without a behavior the features'. left_out is made on
+request only.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,8 +47,17 @@ _FEWEST_OF_PRIOR = 20
 _TRIES = 4  # draws from the prior for each that is wanted, at most
 _OF_DRAWS = ("expected", "posterior_predictive", "log_likelihood", "log_prior")
 _OF_PRIOR = ("prior", "prior_predictive")
-_VARIABLES = {"outcome": ("outcome", "outcome_low", "outcome_high"), "features": ("features", "codes", "low", "high")}
-_OF_DATA = ("observed_data", "expected", "posterior_predictive", "log_likelihood", "prior_predictive")
+_VARIABLES = {
+    "outcome": ("outcome", "outcome_low", "outcome_high"),
+    "features": ("features", "codes", "low", "high"),
+}
+_OF_DATA = (
+    "observed_data",
+    "expected",
+    "posterior_predictive",
+    "log_likelihood",
+    "prior_predictive",
+)
 GROUPS = ("observed_data", "constant_data", *_OF_DRAWS, *_OF_PRIOR)
 LEFT_OUT = "left_out"  # a group that is made on request only
 
@@ -54,16 +66,19 @@ def _are_names(given: Any, known: Iterable[str]) -> bool:
     """Whether these are some names in a list, or None for all."""
     if given is None:
         return True
-    return isinstance(given, list | tuple | set | dict) and all(isinstance(name, str) and name in known for name in given)
+    return isinstance(given, list | tuple | set | dict) and all(
+        isinstance(name, str) and name in known for name in given
+    )
 
 
 @dataclass(frozen=True)
 class Asked:
     """What is asked of a tree.
 
-    groups: names, all of ``GROUPS`` by default, or ``LEFT_OUT``. variables: of "outcome" and "features", those that the groups
-    of data, replicates and likelihoods have; all by default, but of likelihoods the first there is. n_draws (of each chain),
-    n_observations: as many as are kept; by default all, or as many as make ``CELLS`` numbers. n_prior: draws from the prior.
+    groups: names, all of ``GROUPS`` by default, or ``LEFT_OUT``. variables: of "outcome" and
+    "features", those that the groups of data, replicates and likelihoods have; all by default, but
+    of likelihoods the first there is. n_draws (of each chain), n_observations: as many as are kept;
+    by default all, or as many as make ``CELLS`` numbers. n_prior: draws from the prior.
     """
 
     groups: Sequence[str] | None = None
@@ -76,9 +91,14 @@ class Asked:
     def __post_init__(self) -> None:
         possible = (*GROUPS, LEFT_OUT)
         if not _are_names(self.groups, possible):
-            raise InputError(f"groups must be a list of names among {', '.join(possible)}; got {self.groups!r}.")
+            raise InputError(
+                f"groups must be a list of names among {', '.join(possible)}; got {self.groups!r}."
+            )
         if not _are_names(self.variables, _VARIABLES):
-            raise InputError(f"variables must be a list of names among {', '.join(_VARIABLES)}; got {self.variables!r}.")
+            raise InputError(
+                f"variables must be a list of names among {', '.join(_VARIABLES)}; got "
+                f"{self.variables!r}."
+            )
         for name in ("n_draws", "n_observations"):
             if getattr(self, name) is not None:
                 whole_number(getattr(self, name), name, 1)
@@ -89,9 +109,15 @@ class Asked:
 def whole_tree(post: "Posterior", asked: Asked, behavior: Behavior | None) -> xr.DataTree:
     """A posterior's tree with the groups that are asked for.
 
-    Without names, a posterior that was read from a file and holds no observations gets the groups that can do without.
+    Without names, a posterior that was read from a file and holds no observations gets the groups
+    that can do without.
     """
-    known = asked.groups is not None or behavior is not None or "behavior" not in post.units or post.observations is not None
+    known = (
+        asked.groups is not None
+        or behavior is not None
+        or "behavior" not in post.units
+        or post.observations is not None
+    )
     if asked.groups is not None or behavior is not None:
         refuse_several(post.observations or post.behavior, "A group of outcomes")
     if not known or isinstance(post.observations, SeveralBehaviors):
@@ -100,7 +126,8 @@ def whole_tree(post: "Posterior", asked: Asked, behavior: Behavior | None) -> xr
 
 
 def saved_tree(post: "Posterior") -> xr.DataTree:
-    """All draws, with all groups beside them, as a file holds them: the features of all users, which predictions need."""
+    """All draws, with all groups beside them, as a file holds them: the features of all users,
+    which predictions need."""
     refuse_several(post.observations, "save(whole=True)")
     made, tree = _Maker(post, Asked(), observations_of(post, None)).tree(), post.tree.copy()
     for name in GROUPS:
@@ -108,9 +135,15 @@ def saved_tree(post: "Posterior") -> xr.DataTree:
             tree[name] = made[name]
     if post.has_features:
         of_users = feature_replicates.observed(post, np.arange(post.n_users))
-        others = tree["observed_data"].to_dataset().drop_dims(["user", "feature", "category"], errors="ignore")
+        others = (
+            tree["observed_data"]
+            .to_dataset()
+            .drop_dims(["user", "feature", "category"], errors="ignore")
+        )
         coords = {
-            dim: post.tree["posterior"].coords[dim] for dim in ("user", "feature") if dim in post.tree["posterior"].coords
+            dim: post.tree["posterior"].coords[dim]
+            for dim in ("user", "feature")
+            if dim in post.tree["posterior"].coords
         }
         tree["observed_data"] = xr.DataTree(others.merge(xr.Dataset(of_users, coords=coords)))
     return tree
@@ -122,7 +155,11 @@ def _as_kept(kept: xr.DataTree) -> xr.DataTree:
     draws = [tree[name].coords["draw"].values for name in _OF_DRAWS if name in tree.children]
     if draws and len(draws[0]) < tree["posterior"].sizes["draw"]:
         _keep_draws(tree, draws[0])
-    users = [tree[name].coords["user"].values for name in _OF_DATA[1:] if name in tree.children and "user" in tree[name].dims]
+    users = [
+        tree[name].coords["user"].values
+        for name in _OF_DATA[1:]
+        if name in tree.children and "user" in tree[name].dims
+    ]
     if users and "observed_data" in tree.children:
         tree["observed_data"] = xr.DataTree(tree["observed_data"].to_dataset().sel(user=users[0]))
     tree["sample_stats"] = xr.DataTree(_sample_stats(tree["posterior"].to_dataset()))
@@ -156,7 +193,9 @@ class _Maker:
         self._observations = self._some(n_observations, asked.n_observations or room)
         if behavior is not None and len(self._observations) < n_observations:
             self._observations = behavior.whole(self._observations)
-        self._users = self._some(post.n_users, max(1, room // max(feature_replicates.n_columns(post), 1)))
+        self._users = self._some(
+            post.n_users, max(1, room // max(feature_replicates.n_columns(post), 1))
+        )
         self._behavior = behavior
         if behavior is not None and len(self._observations) < n_observations:
             self._behavior = behavior.take(self._observations)
@@ -197,7 +236,12 @@ class _Maker:
             if name in wanted:
                 made = makers[name]()
                 if name in _OF_DATA and self._asked.variables is not None:
-                    others = [name for part in _VARIABLES if part not in self._asked.variables for name in _VARIABLES[part]]
+                    others = [
+                        name
+                        for part in _VARIABLES
+                        if part not in self._asked.variables
+                        for name in _VARIABLES[part]
+                    ]
                     made = made.drop_vars(others, errors="ignore")
                 if made.data_vars:
                     tree[name] = xr.DataTree(made)
@@ -212,7 +256,9 @@ class _Maker:
             found["observation"] = self._observations if ids is None else np.asarray(ids)
             found |= self._behavior.coords()
         draws = self._post.tree["posterior"].coords
-        found |= {dim: draws[dim].values for dim in feature_replicates.DIMS.values() if dim in draws}
+        found |= {
+            dim: draws[dim].values for dim in feature_replicates.DIMS.values() if dim in draws
+        }
         return found
 
     def _dataset(
@@ -221,12 +267,15 @@ class _Maker:
         sampled: bool = True,
         others: dict[str, Any] | None = None,
     ) -> xr.Dataset:
-        """Variables with the coordinates of their dimensions; where sampled, of the kept users. others: in place of these."""
+        """Variables with the coordinates of their dimensions; where sampled, of the kept users.
+        others: in place of these."""
         dims = {dim for names, _ in data.values() for dim in names}
         users = self._post.tree["posterior"].coords["user"].values
         coords = self._coords | {"user": users[self._users] if sampled else users}
         coords |= {"chain": np.arange(self._post.n_chains), "draw": self._draws} | (others or {})
-        return xr.Dataset(data, coords={dim: values for dim, values in coords.items() if dim in dims})
+        return xr.Dataset(
+            data, coords={dim: values for dim, values in coords.items() if dim in dims}
+        )
 
     def _observed(self) -> xr.Dataset:
         data: dict[str, Any] = {}
@@ -235,11 +284,16 @@ class _Maker:
             if observed.ndim == 1:
                 data["outcome"] = (("observation",), observed)
             else:  # lower and upper ends
-                data |= {f"outcome_{end}": (("observation",), observed[:, i]) for i, end in enumerate(("low", "high"))}
+                data |= {
+                    f"outcome_{end}": (("observation",), observed[:, i])
+                    for i, end in enumerate(("low", "high"))
+                }
         return self._dataset(data | feature_replicates.observed(self._post, self._users))
 
     def _constant(self) -> xr.Dataset:
-        return self._dataset({} if self._behavior is None else self._behavior.constant_data(), sampled=False)
+        return self._dataset(
+            {} if self._behavior is None else self._behavior.constant_data(), sampled=False
+        )
 
     @cached_property
     def _forecast(self) -> Forecast | None:
@@ -254,11 +308,17 @@ class _Maker:
         return values.reshape(self._post.n_chains, len(self._draws), *values.shape[1:])
 
     def _expected(self) -> xr.Dataset:
-        """Locations of the outcomes, for Bayesian R², and the standard deviation of the noise, where there is one."""
+        """Locations of the outcomes, for Bayesian R², and the standard deviation of the noise,
+        where there is one."""
         if self._forecast is None:
             return xr.Dataset()
         everything = slice(0, self._forecast.n)
-        data: dict[str, Any] = {"outcome": (("chain", "draw", "observation"), self._by_draw(self._forecast.known(everything)))}
+        data: dict[str, Any] = {
+            "outcome": (
+                ("chain", "draw", "observation"),
+                self._by_draw(self._forecast.known(everything)),
+            )
+        }
         spread = self._forecast.outcome.spread(everything)
         if spread.shape == (len(self._flat_draws), 1):
             data["noise_sd"] = (("chain", "draw"), self._by_draw(spread[:, 0]))
@@ -269,63 +329,96 @@ class _Maker:
         data: dict[str, Any] = {}
         if self._forecast is not None:
             everything = slice(0, self._forecast.n)
-            drawn = self._forecast.outcome.draw(self._rng, self._forecast.known(everything), everything)
+            drawn = self._forecast.outcome.draw(
+                self._rng, self._forecast.known(everything), everything
+            )
             data["outcome"] = (("chain", "draw", "observation"), self._by_draw(drawn))
         if self._post.has_features:
-            for name, values in feature_replicates.given_clusters(self._rng, self._post, self._rows).items():
-                data[name] = (("chain", "draw", "user", feature_replicates.DIMS[name]), self._by_draw(values))
+            for name, values in feature_replicates.given_clusters(
+                self._rng, self._post, self._rows
+            ).items():
+                data[name] = (
+                    ("chain", "draw", "user", feature_replicates.DIMS[name]),
+                    self._by_draw(values),
+                )
         return self._dataset(data)
 
     def _clusters(self) -> tuple[Array, Array]:
-        """Means (S, U, D) and precision factors (S, U, D, D) of the kept users' clusters in the feature view, working units."""
+        """Means (S, U, D) and precision factors (S, U, D, D) of the kept users' clusters in the
+        feature view, working units."""
         return components_of(self._post, self._rows)
 
     @property
     def _rows(self) -> NDArray[np.int64]:
-        """The clusters that kept users look like in the kept draws, as rows of the table of components, (T, S, U)."""
+        """The clusters that kept users look like in the kept draws, as rows of the table of
+        components, (T, S, U)."""
         return rows_by_table(self._post, self._flat_draws)[:, :, self._users]
 
     def _log_likelihood(self) -> xr.Dataset:
-        """Of every outcome given the latent behavior, or of every user's features given the cluster; both if asked for."""
+        """Of every outcome given the latent behavior, or of every user's features given the
+        cluster; both if asked for."""
         data: dict[str, Any] = {}
         if self._forecast is not None and self._behavior is not None:
             everything = slice(0, self._forecast.n)
-            values = self._forecast.outcome.log_density(self._behavior.observed, self._forecast.known(everything), everything)
-            data["outcome"] = (("chain", "draw", self._forecast.outcome.case), self._by_draw(values))
+            values = self._forecast.outcome.log_density(
+                self._behavior.observed, self._forecast.known(everything), everything
+            )
+            data["outcome"] = (
+                ("chain", "draw", self._forecast.outcome.case),
+                self._by_draw(values),
+            )
             if self._asked.variables is None:
                 return self._dataset(data)
         if self._post.features is not None:
-            data["features"] = (("chain", "draw", "user"), self._by_draw(self._log_features(self._post.features)))
+            data["features"] = (
+                ("chain", "draw", "user"),
+                self._by_draw(self._log_features(self._post.features)),
+            )
         elif self._post.cells is not None:
-            data["features"] = (("chain", "draw", "user"), self._by_draw(self._log_cells(self._post.cells)))
+            data["features"] = (
+                ("chain", "draw", "user"),
+                self._by_draw(self._log_cells(self._post.cells)),
+            )
         return self._dataset(data)
 
     def _left_out(self) -> xr.Dataset:
-        """Log density of every outcome given all others and the clusters and parameters of a draw, vectors integrated out."""
+        """Log density of every outcome given all others and the clusters and parameters of a draw,
+        vectors integrated out."""
         behavior = self._whole_behavior
         values = None if behavior is None else left_out_densities(self._post, behavior)
         if values is None or self._forecast is None:
             what = "a fit without a behavior" if behavior is None else type(behavior).__name__
-            raise InputError(f"The group left_out needs outcomes given all others, which {what} cannot give. Leave it out.")
+            raise InputError(
+                f"The group left_out needs outcomes given all others, which {what} cannot give. "
+                "Leave it out."
+            )
         kept = values[:, self._draws][:, :, self._observations]
         return self._dataset({"outcome": (("chain", "draw", self._forecast.outcome.case), kept)})
 
     def _log_cells(self, cells: Cells) -> Array:
-        """ln p(cells | cluster) with missing cells integrated out, (S, U); intervals and categories by their probability."""
+        """ln p(cells | cluster) with missing cells integrated out, (S, U); intervals and categories
+        by their probability."""
         table, rows, layout = self._post.components, self._rows, self._post.layout
         found = np.zeros(rows.shape[1:])
         users = UserCells(cells.take(self._users), self._post.units.get("features"))
         if users.units is not None and (len(rows) == 1 or layout is None):
-            found += log_gaussian_cells(users, table["features.means"], table["features.factors"], rows[0])
+            found += log_gaussian_cells(
+                users, table["features.means"], table["features.factors"], rows[0]
+            )
         elif users.units is not None and layout is not None:
             for (t, own), columns in zip(layout.of_numbers, layout.columns, strict=True):
-                means, factors = table["features.means"][:, own], table["features.factors"][:, own, own]
+                means, factors = (
+                    table["features.means"][:, own],
+                    table["features.factors"][:, own, own],
+                )
                 found += log_gaussian_cells(users.columns(columns, own), means, factors, rows[t])
         if "categories.log_shares" in table:
             starts = nominal_view(self._post).starts[:-1]
             for column, codes in enumerate(users.cells.codes.T):
                 seen, own_rows = codes >= 0, rows_of_category(self._post, rows, column)
-                found[:, seen] += table["categories.log_shares"][own_rows[:, seen], starts[column] + codes[seen]]
+                found[:, seen] += table["categories.log_shares"][
+                    own_rows[:, seen], starts[column] + codes[seen]
+                ]
         return found
 
     def _log_features(self, features: Array) -> Array:
@@ -339,14 +432,22 @@ class _Maker:
 
     def _log_prior(self) -> xr.Dataset:
         values = log_priors(self._post, self._model)
-        kept = {name: (("chain", "draw"), self._by_draw(part[self._flat_draws])) for name, part in values.items()}
+        kept = {
+            name: (("chain", "draw"), self._by_draw(part[self._flat_draws]))
+            for name, part in values.items()
+        }
         return self._dataset(kept)
 
     @cached_property
     def _prior(self) -> "_PriorDraws":
         n_features = max(1, feature_replicates.n_columns(self._post))
         room = CELLS // max(self._post.n_users * n_features, len(self._observations))
-        return _PriorDraws(self._rng, self._model, self._post, min(self._asked.n_prior, max(room, _FEWEST_OF_PRIOR)))
+        return _PriorDraws(
+            self._rng,
+            self._model,
+            self._post,
+            min(self._asked.n_prior, max(room, _FEWEST_OF_PRIOR)),
+        )
 
     def _prior_predictive(self) -> xr.Dataset:
         """A replicate of the outcomes and of the features for each draw from the prior."""
@@ -360,7 +461,10 @@ class _Maker:
                 values = forecast.outcome.draw(self._rng, forecast.known(everything), everything)
             data["outcome"] = (("chain", "draw", "observation"), values[None])
         for name, values in drawn.features(self._rng).items():
-            data[name] = (("chain", "draw", "user", feature_replicates.DIMS[name]), values[None][:, :, self._users])
+            data[name] = (
+                ("chain", "draw", "user", feature_replicates.DIMS[name]),
+                values[None][:, :, self._users],
+            )
         made = self._dataset(data, others={"chain": [0], "draw": np.arange(len(drawn.states))})
         return made.assign_attrs(drawn.draws.attrs)
 
@@ -368,8 +472,8 @@ class _Maker:
 class _PriorDraws:
     """Draws from the prior as the posterior has them: one chain, the same names and units.
 
-    The priors have heavy tails. A draw that leaves the range of numbers is left out and another made; ``n_left_out``, an
-    attribute of the draws, says how many.
+    The priors have heavy tails. A draw that leaves the range of numbers is left out and another
+    made; ``n_left_out``, an attribute of the draws, says how many.
     """
 
     def __init__(self, rng: np.random.Generator, model: Model, post: "Posterior", n: int) -> None:
@@ -378,7 +482,9 @@ class _PriorDraws:
         n_tried = 0
         while len(self.states) < n:
             if n_tried == _TRIES * n + 10:
-                raise DegenerateError(f"Only {len(self.states)} of {n_tried} draws from the prior were finite.")
+                raise DegenerateError(
+                    f"Only {len(self.states)} of {n_tried} draws from the prior were finite."
+                )
             n_tried += 1
             state = finite_draw(rng, model)
             if state is not None:
@@ -390,9 +496,15 @@ class _PriorDraws:
         store = Store(self._model)
         for state in self.states:
             store.append(state)
-        coords = {str(name): part.values for name, part in self._post.tree["posterior"].coords.items()}
+        coords = {
+            str(name): part.values for name, part in self._post.tree["posterior"].coords.items()
+        }
         made = type(self._post).from_records(
-            [store.drain()], self._post.units, self._model.likelihood, coords, PartitionNames(self._post.n_clusters)
+            [store.drain()],
+            self._post.units,
+            self._model.likelihood,
+            coords,
+            PartitionNames(self._post.n_clusters),
         )
         return made.tree["posterior"].to_dataset().assign_attrs(n_left_out=self._n_left_out)
 
@@ -400,11 +512,14 @@ class _PriorDraws:
         return np.asarray(self.draws[name].values[0])
 
     def features(self, rng: np.random.Generator) -> dict[str, Array]:
-        """Features of all users given each draw, (S, U, columns), by variable, in the user's units."""
+        """Features of all users given each draw, (S, U, columns), by variable, in the user's
+        units."""
         found = {}
         for name in self._model.observed:
             view = self._model.views[name]
-            drawn = np.array([view.simulate(rng, state.views[name], state.labels(name)) for state in self.states])
+            drawn = np.array(
+                [view.simulate(rng, state.views[name], state.labels(name)) for state in self.states]
+            )
             if name == "features":
                 found["features"] = feature_replicates.recorded(self._post, drawn)
             else:
@@ -417,17 +532,26 @@ def finite_draw(rng: np.random.Generator, model: Model) -> State | None:
     try:
         with np.errstate(all="ignore"):
             state = _with_cells(rng, model, model.draw_prior(rng))
-            parts = [part for view in state.views.values() for part in view.component_parts.values()]
+            parts = [
+                part for view in state.views.values() for part in view.component_parts.values()
+            ]
             numbers = [*parts, np.empty(0) if state.latent is None else state.latent]
             density = model.log_joint(state)
     except (np.linalg.LinAlgError, ZeroDivisionError, OverflowError):
         return None
-    return state if np.isfinite(density) and all(np.abs(part).max(initial=0.0) < 1e100 for part in numbers) else None
+    return (
+        state
+        if np.isfinite(density) and all(np.abs(part).max(initial=0.0) < 1e100 for part in numbers)
+        else None
+    )
 
 
 def _with_cells(rng: np.random.Generator, model: Model, state: State) -> State:
-    """The state with cells that are not exact drawn given the rest of it, whatever their intervals are."""
+    """The state with cells that are not exact drawn given the rest of it, whatever their intervals
+    are."""
     if model.features is None or model.intervals is None:
         return state
-    features = model.views["features"].simulate(rng, state.views["features"], state.labels("features"))
+    features = model.views["features"].simulate(
+        rng, state.views["features"], state.labels("features")
+    )
     return replace(model, features=features).restarted(state)

@@ -1,12 +1,15 @@
-"""Users with cells that are missing, known up to an interval, or categories: density and draws of their cells, (M14), (M15).
+"""Users with cells that are missing, known up to an interval, or categories: density and draws of
+their cells, (M14), (M15).
 
-Gaussian cells are taken one after the other: exact ones, then those known to an interval, then missing ones. With L the lower
-factor of their covariance in a component they are y = c + L ε, so that exact cells settle the first of the ε, and missing ones
-leave the last of them free. The probability of the intervals given the exact cells is estimated without bias by the sequential
-sampler of Geweke, Hajivassiliou and Keane (GHK): each interval's probability given the cells before it, which are drawn inside
-their own. It is exact where a user has one such cell.
+Gaussian cells are taken one after the other: exact ones, then those known to an interval, then
+missing ones. With L the lower factor of their covariance in a component they are y = c + L ε, so
+that exact cells settle the first of the ε, and missing ones leave the last of them free. The
+probability of the intervals given the exact cells is estimated without bias by the sequential
+sampler of Geweke, Hajivassiliou and Keane (GHK): each interval's probability given the cells before
+it, which are drawn inside their own. It is exact where a user has one such cell.
 
-Shapes: n components, J users, D columns, r dimensions in working units. Cells are on the scale of the Gaussian view.
+Shapes: n components, J users, D columns, r dimensions in working units. Cells are on the scale of
+the Gaussian view.
 """
 
 from collections.abc import Iterator
@@ -33,7 +36,8 @@ _RANK_TOLERANCE = 1e-8
 
 
 class Gaussians(NamedTuple):
-    """Means (n, r) of components in working units, and square roots (n, r, r) of their covariances."""
+    """Means (n, r) of components in working units, and square roots (n, r, r) of their
+    covariances."""
 
     means: Array
     roots: Array
@@ -53,10 +57,15 @@ class UserCells:
         return UserCells(self.cells.take(users), self.units)
 
     def columns(self, own: slice, dims: slice) -> "UserCells":
-        """Some Gaussian columns alone, and the dimensions in working units that they have to themselves."""
+        """Some Gaussian columns alone, and the dimensions in working units that they have to
+        themselves."""
         assert self.units is not None
-        units = Whitening(self.units.mean[own], self.units.factor[own, dims], self.units.inverse[dims, own])
-        return UserCells(Cells(self.cells.low[:, own], self.cells.high[:, own], self.cells.codes[:, :0]), units)
+        units = Whitening(
+            self.units.mean[own], self.units.factor[own, dims], self.units.inverse[dims, own]
+        )
+        return UserCells(
+            Cells(self.cells.low[:, own], self.cells.high[:, own], self.cells.codes[:, :0]), units
+        )
 
     @property
     def complete(self) -> NDArray[np.bool_]:
@@ -66,10 +75,13 @@ class UserCells:
     def vectors(self) -> Array:
         """Vectors (J, r) in working units; they say something of complete users only."""
         assert self.units is not None
-        return np.ascontiguousarray(self.units.to_working(np.where(self.cells.exact, self.cells.low, self.units.mean)))
+        return np.ascontiguousarray(
+            self.units.to_working(np.where(self.cells.exact, self.cells.low, self.units.mean))
+        )
 
     def filled(self) -> Array:
-        """Numbers (J, D) that are as near as can be to the space that users of the fit span, where this is not all of it.
+        """Numbers (J, D) that are as near as can be to the space that users of the fit span, where
+        this is not all of it.
 
         Missing cells get what then follows from the exact ones, intervals one of their ends.
         """
@@ -82,11 +94,14 @@ class UserCells:
             known = np.delete(np.arange(values.shape[1]), pattern.missing)
             away = (values[pattern.users] - self.units.mean)[:, known]
             vectors = np.linalg.lstsq(self.units.factor[known], away.T)[0].T
-            values[np.ix_(pattern.users, pattern.missing)] = self.units.vectors(vectors)[:, pattern.missing]
+            values[np.ix_(pattern.users, pattern.missing)] = self.units.vectors(vectors)[
+                :, pattern.missing
+            ]
         return values
 
     def patterns(self, complete: bool = False) -> Iterator["Pattern"]:
-        """Users by which of their cells are exact, known to an interval, and missing; complete ones only on request."""
+        """Users by which of their cells are exact, known to an interval, and missing; complete ones
+        only on request."""
         assert self.units is not None
         kinds = np.where(self.cells.exact, 0, np.where(self.cells.missing, 2, 1))
         rows, group = np.unique(kinds, axis=0, return_inverse=True)
@@ -99,8 +114,9 @@ class UserCells:
 class Pattern:
     """Users (m,) whose cells are exact, intervals and missing in the same columns.
 
-    exact (m, s): what is known exactly of each, s numbers. low, high (m, i): bounds. All are from the units' mean. loading
-    (s + i + number missing, r): how these numbers and the other cells follow from a vector in working units.
+    exact (m, s): what is known exactly of each, s numbers. low, high (m, i): bounds. All are from
+    the units' mean. loading (s + i + number missing, r): how these numbers and the other cells
+    follow from a vector in working units.
     """
 
     users: Places
@@ -123,46 +139,64 @@ class Pattern:
         if units.n_dims < len(units.mean):
             if len(intervals):
                 raise InputError(
-                    "Users of the fit span fewer dimensions than X has columns. New users may then have missing cells, but no "
-                    "cells that are known to an interval only. Leave out the constant or dependent columns and fit again."
+                    "Users of the fit span fewer dimensions than X has columns. New users may "
+                    "then have missing cells, but no "
+                    "cells that are known to an interval only. Leave out the constant or "
+                    "dependent columns and fit again."
                 )
             span = _span(loading)
             exact, loading = exact @ span, span.T @ loading
         loading = np.concatenate([loading, units.factor[intervals], units.factor[missing]])
-        return cls(users, intervals, missing, exact, low[:, intervals], high[:, intervals], loading, units)
+        return cls(
+            users, intervals, missing, exact, low[:, intervals], high[:, intervals], loading, units
+        )
 
     def sequence(self, gaussians: Gaussians, with_missing: bool = False) -> "Sequence":
         """The cells one after the other in n components, those that are missing only on request."""
-        loading = self.loading if with_missing else self.loading[: self.exact.shape[1] + len(self.intervals)]
+        loading = (
+            self.loading
+            if with_missing
+            else self.loading[: self.exact.shape[1] + len(self.intervals)]
+        )
         if not loading.size:
-            return Sequence(np.empty((len(gaussians.means), 0)), np.empty((len(gaussians.means), 0, 0)), 0)
-        lower = np.swapaxes(np.linalg.qr(np.swapaxes(loading @ gaussians.roots, -1, -2), mode="r"), -1, -2)
+            return Sequence(
+                np.empty((len(gaussians.means), 0)), np.empty((len(gaussians.means), 0, 0)), 0
+            )
+        lower = np.swapaxes(
+            np.linalg.qr(np.swapaxes(loading @ gaussians.roots, -1, -2), mode="r"), -1, -2
+        )
         signs = np.where(np.diagonal(lower, axis1=-2, axis2=-1) < 0.0, -1.0, 1.0)
         return Sequence(gaussians.means @ loading.T, lower * signs[:, None, :], self.exact.shape[1])
 
     def log_density(self, sequence: "Sequence", place: int, shifts: Array) -> Array:
-        """ln p(cells of one of the users | component), (n,), by the volume of working units where cells are exact.
+        """ln p(cells of one of the users | component), (n,), by the volume of working units where
+        cells are exact.
 
-        shifts (n, i − 1 or more): where the points of the GHK sampler begin in each component, between 0 and 1.
+        shifts (n, i − 1 or more): where the points of the GHK sampler begin in each component,
+        between 0 and 1.
         """
         found = sequence.log_density(self.exact[place], self.low[place], self.high[place], shifts)
         return np.asarray(found + self.units.log_volume)
 
     def draw(self, rng: np.random.Generator, gaussians: Gaussians, place: int) -> Array:
-        """The interval cells and the missing cells of one of the users, one draw for each of n components, (n, cells).
+        """The interval cells and the missing cells of one of the users, one draw for each of n
+        components, (n, cells).
 
-        Missing cells are drawn together. So is a single interval cell with them. Where there are more, they come from Gibbs
-        sweeps that begin at one of the GHK sampler's points, taken by its weight: not exactly from their distribution, but
-        very nearly.
+        Missing cells are drawn together. So is a single interval cell with them. Where there are
+        more, they come from Gibbs sweeps that begin at one of the GHK sampler's points, taken by
+        its weight: not exactly from their distribution, but very nearly.
         """
-        drawn = self.sequence(gaussians, with_missing=True).draw(rng, self.exact[place], self.low[place], self.high[place])
+        drawn = self.sequence(gaussians, with_missing=True).draw(
+            rng, self.exact[place], self.low[place], self.high[place]
+        )
         return np.asarray(drawn + self.units.mean[np.concatenate([self.intervals, self.missing])])
 
 
 def log_gaussian_cells(table: UserCells, means: Array, factors: Array, rows: Places) -> Array:
     """ln p(Gaussian cells of user j | its component), (S, J), in the data's units.
 
-    means (n, r), factors (n, r, r) of precisions, in working units; rows (S, J): which of them each user has in S draws.
+    means (n, r), factors (n, r, r) of precisions, in working units; rows (S, J): which of them each
+    user has in S draws.
     """
     units = table.units
     assert units is not None
@@ -171,7 +205,9 @@ def log_gaussian_cells(table: UserCells, means: Array, factors: Array, rows: Pla
     for pattern in table.patterns(complete=True):
         for place, user in enumerate(pattern.users):
             own = factors[rows[:, user]]
-            roots = np.swapaxes(np.linalg.solve(own, np.broadcast_to(np.eye(own.shape[-1]), own.shape)), -1, -2)
+            roots = np.swapaxes(
+                np.linalg.solve(own, np.broadcast_to(np.eye(own.shape[-1]), own.shape)), -1, -2
+            )
             sequence = pattern.sequence(Gaussians(means[rows[:, user]], roots))
             found[:, user] = pattern.log_density(sequence, place, shifts) - units.log_volume
     return found
@@ -179,7 +215,8 @@ def log_gaussian_cells(table: UserCells, means: Array, factors: Array, rows: Pla
 
 @dataclass(frozen=True)
 class Sequence:
-    """Cells y = c + L ε in n components: centers c (n, s), lower L (n, s, k), the first n_exact of them known exactly."""
+    """Cells y = c + L ε in n components: centers c (n, s), lower L (n, s, k), the first n_exact of
+    them known exactly."""
 
     centres: Array
     lower: Array
@@ -199,7 +236,9 @@ class Sequence:
     def _given(self, standard: Array, n: int) -> tuple[Array, Array]:
         """Centers (n, i) and factors (n, i, i) of the next cells, given the exact ones."""
         cells, known = slice(self.n_exact, self.n_exact + n), slice(0, self.n_exact)
-        centres = self.centres[:, cells] + np.einsum("nij,nj->ni", self.lower[:, cells, known], standard)
+        centres = self.centres[:, cells] + np.einsum(
+            "nij,nj->ni", self.lower[:, cells, known], standard
+        )
         return centres, self.lower[:, cells, cells]
 
     def log_density(self, exact: Array, low: Array, high: Array, shifts: Array) -> Array:
@@ -223,13 +262,19 @@ class Sequence:
             standard = np.concatenate([standard, inside], axis=1)
         standard = np.concatenate([standard, rng.standard_normal((n, n_free))], axis=1)
         rest = slice(self.n_exact, None)
-        return np.asarray(self.centres[:, rest] + np.einsum("nij,nj->ni", self.lower[:, rest], standard))
+        return np.asarray(
+            self.centres[:, rest] + np.einsum("nij,nj->ni", self.lower[:, rest], standard)
+        )
 
 
-def _walk(centres: Array, lower: Array, low: Array, high: Array, levels: Array) -> tuple[list[Array], Array]:
-    """The GHK sampler: ε of the cells that are drawn, each (P, n), and ln of the weights of the points, (P, n).
+def _walk(
+    centres: Array, lower: Array, low: Array, high: Array, levels: Array
+) -> tuple[list[Array], Array]:
+    """The GHK sampler: ε of the cells that are drawn, each (P, n), and ln of the weights of the
+    points, (P, n).
 
-    levels (P, n, i or i − 1): where in its interval's distribution each cell is drawn; there may be none for the last.
+    levels (P, n, i or i − 1): where in its interval's distribution each cell is drawn; there may be
+    none for the last.
     """
     standard: list[Array] = []
     log_weights = np.zeros((levels.shape[0] if levels.shape[2] else 1, len(centres)))
@@ -243,7 +288,9 @@ def _walk(centres: Array, lower: Array, low: Array, high: Array, levels: Array) 
     return standard, log_weights
 
 
-def _drawn_inside(rng: np.random.Generator, centres: Array, lower: Array, low: Array, high: Array) -> Array:
+def _drawn_inside(
+    rng: np.random.Generator, centres: Array, lower: Array, low: Array, high: Array
+) -> Array:
     """One draw of interval cells in each of n components, less their centers, (n, i)."""
     n, n_cells = centres.shape
     n_points = N_POINTS if n_cells > 1 else 1
@@ -267,13 +314,20 @@ def _drawn_inside(rng: np.random.Generator, centres: Array, lower: Array, low: A
 
 def _points(n_dims: int) -> Array:
     """Evenly spread points (P, d) in the unit cube."""
-    return np.asarray(qmc.Sobol(n_dims, scramble=False).random(N_POINTS)) if n_dims else np.empty((1, 0))
+    return (
+        np.asarray(qmc.Sobol(n_dims, scramble=False).random(N_POINTS))
+        if n_dims
+        else np.empty((1, 0))
+    )
 
 
 def _span(loading: Array) -> Array:
-    """An orthonormal basis (cells, s) of the space in which cells with these rows (cells, r) vary."""
+    """An orthonormal basis (cells, s) of the space in which cells with these rows (cells, r)
+    vary."""
     if not loading.size:
         return np.empty((len(loading), 0))
     sizes = np.sqrt((loading**2).sum(axis=1, keepdims=True))
-    rank = int(np.linalg.matrix_rank(loading / np.where(sizes > 0.0, sizes, 1.0), tol=_RANK_TOLERANCE))
+    rank = int(
+        np.linalg.matrix_rank(loading / np.where(sizes > 0.0, sizes, 1.0), tol=_RANK_TOLERANCE)
+    )
     return np.asarray(np.linalg.svd(loading, full_matrices=False)[0][:, :rank])

@@ -1,4 +1,5 @@
-"""The users' clusters in draws, as rows of the table of components: by table, where each table of features has its label."""
+"""The users' clusters in draws, as rows of the table of components: by table, where each table of
+features has its label."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ Rows = NDArray[np.int64]
 
 
 def rows_by_table(post: "Posterior", draws: NDArray[np.intp]) -> Rows:
-    """Rows (T, S, U) of the clusters that users look like in some draws (S,), in every table; T is 1 with one label for all."""
+    """Rows (T, S, U) of the clusters that users look like in some draws (S,), in every table; T is
+    1 with one label for all."""
     first = np.searchsorted(post.components["owner"], draws)[:, None]
     if "z_tables" not in post:
         return np.asarray((first + post.flat("z")[draws])[None])
@@ -21,7 +23,8 @@ def rows_by_table(post: "Posterior", draws: NDArray[np.intp]) -> Rows:
 
 
 def components_of(post: "Posterior", rows: Rows) -> tuple[Array, Array]:
-    """Means (S, U, D) and precision factors (S, U, D, D) of the features of users in rows (T, S, U), in working units."""
+    """Means (S, U, D) and precision factors (S, U, D, D) of the features of users in rows (T, S,
+    U), in working units."""
     means, factors = (post.components[f"features.{part}"] for part in ("means", "factors"))
     if len(rows) == 1:
         return means[rows[0]], factors[rows[0]]
@@ -39,4 +42,10 @@ def rows_of_category(post: "Posterior", rows: Rows, column: int) -> Rows:
     if len(rows) == 1:
         return np.asarray(rows[0])
     assert post.layout is not None
-    return np.asarray(rows[next(table for table, own in post.layout.of_categories if own.start <= column < own.stop)])
+    return np.asarray(
+        rows[
+            next(
+                table for table, own in post.layout.of_categories if own.start <= column < own.stop
+            )
+        ]
+    )

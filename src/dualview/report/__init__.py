@@ -1,6 +1,7 @@
 """One HTML file about a finished run, which opens offline and can be sent to a colleague.
 
-In two halves: ``collect_run`` reads the run's folder into a plain dict, ``render_page`` makes a page of the dict.
+In two halves: ``collect_run`` reads the run's folder into a plain dict, ``render_page`` makes a
+page of the dict.
 """
 
 from dualview.report.collect import collect_run

@@ -1,4 +1,5 @@
-"""Sections on answers of single users: latent vectors by role, effects that all users share, curves of predicted outcomes."""
+"""Sections on answers of single users: latent vectors by role, effects that all users share, curves
+of predicted outcomes."""
 
 from typing import Any
 
@@ -20,22 +21,42 @@ _MOST_CURVES = 6
 _MOST_ROLES = 8
 _MOST_EFFECTS = 40
 _OF_ITEMS = ("choices", "rankings")  # of which only differences between items matter
-_OF_CHAINS = {"z", "latent", "n_clusters", "alpha", "log_joint", "noise_precision", "agreement", "agrees", "slope_precision"}
+_OF_CHAINS = {
+    "z",
+    "latent",
+    "n_clusters",
+    "alpha",
+    "log_joint",
+    "noise_precision",
+    "agreement",
+    "agrees",
+    "slope_precision",
+}
 
 
-def vectors_section(post: Posterior, profiles: list[Profile], looks: list[dict[str, str]]) -> dict[str, Any] | None:
-    """A row per role: the mean of its members' latent vectors, part by part; None where a vector is one number or none."""
+def vectors_section(
+    post: Posterior, profiles: list[Profile], looks: list[dict[str, str]]
+) -> dict[str, Any] | None:
+    """A row per role: the mean of its members' latent vectors, part by part; None where a vector is
+    one number or none."""
     if "latent" not in post or post["latent"].ndim != 4:
         return None
     draws = post.flat("latent")
-    found = [[mean_latent(draws[..., d], item.users) for d in range(draws.shape[2])] for item in profiles]
-    digits = [decimals(float(np.median([row[d].high - row[d].low for row in found]))) for d in range(draws.shape[2])]
+    found = [
+        [mean_latent(draws[..., d], item.users) for d in range(draws.shape[2])] for item in profiles
+    ]
+    digits = [
+        decimals(float(np.median([row[d].high - row[d].low for row in found])))
+        for d in range(draws.shape[2])
+    ]
     rows = [
         {
             "role": role,
             "look": looks[role],
             "size": len(profiles[role].users),
-            "cells": [estimate(part.median, part.low, part.high, digits[d]) for d, part in enumerate(row)],
+            "cells": [
+                estimate(part.median, part.low, part.high, digits[d]) for d, part in enumerate(row)
+            ],
         }
         for role, row in enumerate(found)
     ]
@@ -43,7 +64,8 @@ def vectors_section(post: Posterior, profiles: list[Profile], looks: list[dict[s
 
 
 def effects_section(post: Posterior) -> dict[str, Any] | None:
-    """What all users share: coefficients outside the mixture, and the standard deviation of the noise; None without any."""
+    """What all users share: coefficients outside the mixture, and the standard deviation of the
+    noise; None without any."""
     rows = []
     for name in post.names:
         if name in _OF_CHAINS or name.startswith(("features.", "behavior.", "categories.")):
@@ -52,12 +74,20 @@ def effects_section(post: Posterior) -> dict[str, Any] | None:
         if values.ndim == 2:
             rows.append(_effect(name.replace("_", " "), post.flat(name)))
         elif values.ndim == 3 and "user" not in values.dims:
-            labels = [str(label) for label in values.coords[values.dims[2]].values] if values.dims[2] in values.coords else []
+            labels = (
+                [str(label) for label in values.coords[values.dims[2]].values]
+                if values.dims[2] in values.coords
+                else []
+            )
             labels = labels or [str(i) for i in range(values.shape[2])]
             kind = "" if name == "coefficients" else f"{name.replace('_', ' ')}: "
-            rows += [_effect(f"{kind}{label}", post.flat(name)[:, i]) for i, label in enumerate(labels)]
+            rows += [
+                _effect(f"{kind}{label}", post.flat(name)[:, i]) for i, label in enumerate(labels)
+            ]
     if "noise_precision" in post and post["noise_precision"].ndim == 2:
-        rows.append(_effect("standard deviation of the noise", post.flat("noise_precision") ** -0.5))
+        rows.append(
+            _effect("standard deviation of the noise", post.flat("noise_precision") ** -0.5)
+        )
     if not rows:
         return None
     return {"rows": rows[:_MOST_EFFECTS], "n": len(rows), "n_shown": min(len(rows), _MOST_EFFECTS)}
@@ -65,26 +95,47 @@ def effects_section(post: Posterior) -> dict[str, Any] | None:
 
 def _effect(name: str, draws: Array) -> dict[str, Any]:
     low, median, high = np.quantile(draws, [0.025, 0.5, 0.975])
-    return {"name": name, **estimate(float(median), float(low), float(high), decimals(float(high - low)))}
+    return {
+        "name": name,
+        **estimate(float(median), float(low), float(high), decimals(float(high - low))),
+    }
 
 
 def curves_section(
     post: Posterior, about: AboutAnswers, profiles: list[Profile], looks: list[dict[str, str]]
 ) -> dict[str, Any] | None:
-    """Predicted outcomes of the members of each role along each column, the others at their means; None without columns."""
+    """Predicted outcomes of the members of each role along each column, the others at their means;
+    None without columns."""
     names = about.parts(post.latent_names)
     columns = [column for column in about.columns if column.high > column.low][:_MOST_CURVES]
-    if "latent" not in post or not columns or not {column.name for column in about.columns} <= set(names):
+    if (
+        "latent" not in post
+        or not columns
+        or not {column.name for column in about.columns} <= set(names)
+    ):
         return None
     curves = _RoleCurves(post, about, names)
-    panels = [Curves(column.name, curves.grid(column), curves.bands(column, profiles[:_MOST_ROLES])) for column in columns]
-    label = {"binary": f"probability of {about.outcome}", "choices": "probability against an average item"}
+    panels = [
+        Curves(column.name, curves.grid(column), curves.bands(column, profiles[:_MOST_ROLES]))
+        for column in columns
+    ]
+    label = {
+        "binary": f"probability of {about.outcome}",
+        "choices": "probability against an average item",
+    }
     label |= {"ordinal": f"expected {about.outcome}", "rankings": "utility above an average item"}
     if curves.is_logarithmic:
         label["regression"] = f"typical {about.outcome}"
-    picture = pictures.curves(panels, label.get(about.kind, about.outcome), [look["color"] for look in looks])
+    picture = pictures.curves(
+        panels, label.get(about.kind, about.outcome), [look["color"] for look in looks]
+    )
     shown = min(len(profiles), _MOST_ROLES)
-    return {"picture": picture, "n_columns": len(columns), "n_roles": shown, "choices": about.kind in _OF_ITEMS}
+    return {
+        "picture": picture,
+        "n_columns": len(columns),
+        "n_roles": shown,
+        "choices": about.kind in _OF_ITEMS,
+    }
 
 
 class _RoleCurves:
@@ -96,7 +147,9 @@ class _RoleCurves:
         self._means = {column.name: column.mean for column in about.columns}
         self._common = np.zeros((len(self._draws), 1))  # what common columns add at their means
         if about.common and about.kind not in _OF_ITEMS:
-            self._common = (post.flat("coefficients") @ [column.mean for column in about.common])[:, None]
+            self._common = (post.flat("coefficients") @ [column.mean for column in about.common])[
+                :, None
+            ]
 
     @property
     def is_logarithmic(self) -> bool:
@@ -110,7 +163,9 @@ class _RoleCurves:
 
     def bands(self, along: Range, profiles: list[Profile]) -> list[Band]:
         """Median and 95 % interval of the members' mean outcome, role by role."""
-        design = np.tile([self._means.get(name, 1.0) for name in self._names], (_POINTS, 1))  # 1: an intercept
+        design = np.tile(
+            [self._means.get(name, 1.0) for name in self._names], (_POINTS, 1)
+        )  # 1: an intercept
         design[:, self._names.index(along.name)] = self.grid(along)
         if self._about.kind in _OF_ITEMS:
             design = design - np.array([self._means[name] for name in self._names])

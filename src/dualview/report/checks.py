@@ -17,7 +17,8 @@ _ANCHORS = 20  # users whose latent coefficients are looked at
 
 
 def diagnostics_section(post: Posterior, called: Vocabulary = THREADS) -> dict[str, Any]:
-    """The verdict, and a row per quantity: those that every run has, then those that are farthest from converged."""
+    """The verdict, and a row per quantity: those that every run has, then those that are farthest
+    from converged."""
     scalars = post.scalars(_ANCHORS)
     table = diagnostics.table(scalars, brief=True)
     worst = table["r_hat"].sort_values(ascending=False, na_position="first").index
@@ -30,7 +31,9 @@ def diagnostics_section(post: Posterior, called: Vocabulary = THREADS) -> dict[s
             {
                 "name": _readable(str(name), post, called),
                 "mean": number(float(row["mean"])),
-                "r_hat": f"{row['r_hat']:.2f}" if np.isfinite(row["r_hat"]) else number(float(row["r_hat"])),
+                "r_hat": f"{row['r_hat']:.2f}"
+                if np.isfinite(row["r_hat"])
+                else number(float(row["r_hat"])),
                 "ess": number(float(row[["ess_bulk", "ess_tail"]].min())),
                 "trace": chain_lines(scalars[str(name)]),
             }
@@ -40,7 +43,9 @@ def diagnostics_section(post: Posterior, called: Vocabulary = THREADS) -> dict[s
         "headline": words.verdict_headline(post.converged, post.approximation is not None),
         "verdict": post.verdict(),
         "rows": rows,
-        "note": words.diagnostics_note(len(table), len(rows), post.n_chains, post.approximation is not None),
+        "note": words.diagnostics_note(
+            len(table), len(rows), post.n_chains, post.approximation is not None
+        ),
     }
 
 
@@ -71,6 +76,11 @@ def _readable(name: str, post: Posterior, called: Vocabulary) -> str:
     if base := re.fullmatch(r"(log )?(features|behavior)\.(\w+?)(?:\[(\d+)\])?", name):
         what = {"features": "the features", "behavior": called.powers}[base[2]]
         if base[4] is not None:
-            what = (post.feature_names if base[2] == "features" else post.latent_names)[int(base[4])]
-        return f"{base[3].replace('_', ' ').replace('dof', 'degrees of freedom')} of {what}{' (log)' if base[1] else ''}"
+            what = (post.feature_names if base[2] == "features" else post.latent_names)[
+                int(base[4])
+            ]
+        return (
+            f"{base[3].replace('_', ' ').replace('dof', 'degrees of freedom')} of "
+            f"{what}{' (log)' if base[1] else ''}"
+        )
     return name

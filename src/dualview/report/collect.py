@@ -1,4 +1,5 @@
-"""The first half: what a report says, read from a run's folder into a plain dict of words, numbers and pictures.
+"""The first half: what a report says, read from a run's folder into a plain dict of words, numbers
+and pictures.
 
 A section that the run has nothing for has a word of explanation under ``missing``.
 """
@@ -16,7 +17,15 @@ from dualview.plots.canvas import groups_of
 from dualview.posterior import Posterior
 from dualview.posterior.imputation import imputed_of_fit
 from dualview.posterior.partition import PartitionEstimate
-from dualview.posterior.profiles import MeanLatent, Profile, level_shares, mean_latent, profile, ranks_of, separation
+from dualview.posterior.profiles import (
+    MeanLatent,
+    Profile,
+    level_shares,
+    mean_latent,
+    profile,
+    ranks_of,
+    separation,
+)
 from dualview.report import pictures, words
 from dualview.report.answers import curves_section, effects_section, vectors_section
 from dualview.report.checks import diagnostics_section
@@ -59,7 +68,9 @@ def collect_run(folder: Path) -> dict[str, Any]:
         "power": _power(run),
         "vectors": vectors_section(run.post, run.profiles, run.looks),
         "effects": None if run.about is None else effects_section(run.post),
-        "curves": None if run.about is None else curves_section(run.post, run.about, run.profiles, run.looks),
+        "curves": None
+        if run.about is None
+        else curves_section(run.post, run.about, run.profiles, run.looks),
         "map": _map(run),
         "users": _users(run),
         "similarity": _similarity(run),
@@ -96,13 +107,17 @@ class _Run:
                 self.units = words.table_units(self.cells, self.codebook)
         activity = read_activity(folder, self.ids)
         if activity is not None:
-            self.features, self.names = activity.to_numpy(dtype=float), [str(name) for name in activity]
+            self.features, self.names = (
+                activity.to_numpy(dtype=float),
+                [str(name) for name in activity],
+            )
             self.units = words.units(self.names, words.fitted_names(self.post))
             self.columns = [None] * len(self.names)
         self.ranks = None if self.features is None else ranks_of(self.features)
         membership = self.estimate.membership
         self.profiles: list[Profile] = [
-            profile(users, membership, self.features, self.ranks) for _, users in groups_of(self.labels)
+            profile(users, membership, self.features, self.ranks)
+            for _, users in groups_of(self.labels)
         ]
         self.latent: Array | None = None  # draws (S, U)
         if "latent" in self.post and self.post["latent"].ndim == 3:
@@ -112,7 +127,9 @@ class _Run:
         self.powers: list[MeanLatent] = []
         if self.latent is not None:
             self.powers = [mean_latent(self.latent, item.users) for item in self.profiles]
-            self.decimals = decimals(float(np.median([power.high - power.low for power in self.powers])))
+            self.decimals = decimals(
+                float(np.median([power.high - power.low for power in self.powers]))
+            )
         self.looks = [pictures.cluster_look(role) for role in range(self.n_roles)]
 
     @cached_property
@@ -156,7 +173,8 @@ def _crossings(post: Posterior) -> Section | None:
         return None
     table = post.crossings()
     rows = [
-        {"looks": int(looks), "counts": counts.tolist()} for looks, counts in zip(table.index, table.to_numpy(), strict=True)
+        {"looks": int(looks), "counts": counts.tolist()}
+        for looks, counts in zip(table.index, table.to_numpy(), strict=True)
     ]
     return {"acts": [int(acts) for acts in table.columns], "rows": rows}
 
@@ -175,7 +193,9 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
         "words": "",
     }
     if found.quartiles is not None and found.standing is not None:
-        result["words"] = "" if result["label"] else words.standing(run.names, found.standing, run.by_separation)
+        result["words"] = (
+            "" if result["label"] else words.standing(run.names, found.standing, run.by_separation)
+        )
         result["features"] = [
             {
                 "name": run.names[j],
@@ -193,7 +213,9 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
         result["latent"] = estimate(latent.median, latent.low, latent.high, run.decimals)
         factor = run.forum.roles.get(role, {}).get("factor")
         if factor is not None:  # files of versions before medians have a mean
-            factor = estimate(factor.get("median", factor.get("mean")), factor["low"], factor["high"], 2)
+            factor = estimate(
+                factor.get("median", factor.get("mean")), factor["low"], factor["high"], 2
+            )
         result["factor"] = factor
     return result
 
@@ -206,7 +228,10 @@ def _categories(run: _Run, users: Users) -> list[dict[str, Any]]:
     for column, codes in zip(run.codebook.nominal, run.cells.codes.T, strict=True):
         own, everybody = (level_shares(part, len(column.levels)) for part in (codes[users], codes))
         order = np.argsort(-own, kind="stable")[:_MOST_LEVELS]
-        levels = [{"name": column.levels[i], "share": share(own[i]), "of_all": share(everybody[i])} for i in order]
+        levels = [
+            {"name": column.levels[i], "share": share(own[i]), "of_all": share(everybody[i])}
+            for i in order
+        ]
         result.append({"name": column.name, "levels": levels})
     return result
 
@@ -217,7 +242,12 @@ def _power(run: _Run) -> Section:
         return {"missing": words.SEVERAL_LATENT if "latent" in run.post else words.NO_LATENT}
     found = run.powers
     dots = [_spread(item.users, run.latent_median) for item in run.profiles]
-    ends = [*run.latent_median[np.concatenate(dots)], *(item.low for item in found), *(item.high for item in found), 0.0]
+    ends = [
+        *run.latent_median[np.concatenate(dots)],
+        *(item.low for item in found),
+        *(item.high for item in found),
+        0.0,
+    ]
     axis = pictures.Axis(float(min(ends)), float(max(ends)))
     rows = []
     for role in sorted(range(run.n_roles), key=lambda role: -found[role].median):
@@ -228,7 +258,9 @@ def _power(run: _Run) -> Section:
                 "look": run.looks[role],
                 "size": len(run.profiles[role].users),
                 **estimate(latent.median, latent.low, latent.high, run.decimals),
-                "above": share(float(np.clip(latent.above, 1e-3, 1 - 1e-3))),  # no number of draws makes it certain
+                "above": share(
+                    float(np.clip(latent.above, 1e-3, 1 - 1e-3))
+                ),  # no number of draws makes it certain
                 "at": axis.place(latent.median),
                 "from": axis.place(latent.low),
                 "to": axis.place(latent.high),
@@ -239,7 +271,9 @@ def _power(run: _Run) -> Section:
         "missing": None,
         "intro": words.power_intro(run.post, run.forum.settings, _FEWEST_DRAWS, run.about),
         "rows": rows,
-        "most_dots": _MOST_DOTS if max(len(item.users) for item in run.profiles) > _MOST_DOTS else None,
+        "most_dots": _MOST_DOTS
+        if max(len(item.users) for item in run.profiles) > _MOST_DOTS
+        else None,
         "ticks": [{"at": axis.place(tick), "text": number(tick)} for tick in axis.ticks],
         "zero": axis.place(0.0),
         "average": axis.place(float(run.latent_median.mean())),
@@ -256,7 +290,10 @@ def _spread(users: Users, values: Array) -> Users:
 def _map(run: _Run) -> Section:
     """Which two quantities the map starts with."""
     if run.features is None and run.latent is None:
-        return {"missing": "There is nothing to map: the run has neither features nor latent coefficients."}
+        return {
+            "missing": "There is nothing to map: the run has neither features nor latent "
+            "coefficients."
+        }
     chosen = [run.names[j] for j in run.by_separation[:2]]
     intro = words.map_intro(run.features is not None, run.latent is not None, chosen, run.called)
     return {"missing": None, "intro": intro}
@@ -264,7 +301,11 @@ def _map(run: _Run) -> Section:
 
 def _users(run: _Run) -> Section:
     n_shown = len(run.shown)
-    return {"n": len(run.labels), "n_shown": n_shown, "note": words.users_note(len(run.labels), n_shown)}
+    return {
+        "n": len(run.labels),
+        "n_shown": n_shown,
+        "note": words.users_note(len(run.labels), n_shown),
+    }
 
 
 def _similarity(run: _Run) -> Section:
@@ -273,7 +314,11 @@ def _similarity(run: _Run) -> Section:
         return {"missing": words.too_many_for_similarity(len(run.labels), _SIMILARITY_USERS)}
     if n_draws < _FEWEST_DRAWS:
         return {"missing": words.too_few_draws(run.post, _FEWEST_DRAWS)}
-    return {"missing": None, "picture": pictures.similarity(run.model), "intro": words.similarity_intro(run.post)}
+    return {
+        "missing": None,
+        "picture": pictures.similarity(run.model),
+        "intro": words.similarity_intro(run.post),
+    }
 
 
 def _predictions(predicted: Predicted | str, run: _Run) -> Section:
@@ -288,13 +333,15 @@ def _predictions(predicted: Predicted | str, run: _Run) -> Section:
             {
                 **pictures.predictions(predicted.distribution, predicted.outcome),
                 "alt": words.predictions_alt(scores, run.called),
-                "caption": f"Predictions of test {run.called.observations} and outcomes, from the smallest outcome to the "
+                "caption": f"Predictions of test {run.called.observations} and outcomes, from "
+                "the smallest outcome to the "
                 "largest.",
             },
             {
                 **pictures.calibration(predicted.distribution, predicted.outcome),
                 "alt": words.calibration_alt(scores),
-                "caption": "Calibration: share of outcomes inside central intervals, against the nominal share.",
+                "caption": "Calibration: share of outcomes inside central intervals, against the "
+                "nominal share.",
             },
         ],
     }
@@ -310,7 +357,10 @@ def _data(run: _Run) -> dict[str, Any]:
         columns[0]["decimals"] = decimals(float(np.median(run.high - run.low)))
     first = len(columns)
     if run.features is not None:
-        columns += [{"name": name, "values": rounded(run.features[shown, j])} for j, name in enumerate(run.names)]
+        columns += [
+            {"name": name, "values": rounded(run.features[shown, j])}
+            for j, name in enumerate(run.names)
+        ]
     separating = [first + j for j in run.by_separation]
     axes = ([*separating, *range(first), -1, -1])[:2]
     return {
@@ -321,5 +371,8 @@ def _data(run: _Run) -> dict[str, Any]:
         "power": 0 if run.latent is not None else None,
         "listed": sorted(separating[:_COLUMNS]),
         "axes": axes,
-        "roles": [{"size": len(item.users), **look} for item, look in zip(run.profiles, run.looks, strict=True)],
+        "roles": [
+            {"size": len(item.users), **look}
+            for item, look in zip(run.profiles, run.looks, strict=True)
+        ],
     }

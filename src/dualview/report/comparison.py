@@ -1,7 +1,9 @@
-"""The section that compares the model with others on the test threads: evaluation.json, if the run has one.
+"""The section that compares the model with others on the test threads: evaluation.json, if the run
+has one.
 
-Its ``scores`` are a list with an object per model: name, words, nll, rmse, r2 and coverage by probability. ``differences`` say
-how much better the model predicts than another, ``verdict`` what to think of it.
+Its ``scores`` are a list with an object per model: name, words, nll, rmse, r2 and coverage by
+probability. ``differences`` say how much better the model predicts than another, ``verdict`` what
+to think of it.
 """
 
 import math
@@ -10,7 +12,10 @@ from typing import Any
 from dualview.errors import FileError
 from dualview.report.numbers import listed, number, share
 
-NO_EVALUATION = "This run was not compared with other models: there is no evaluation.json. 'dualview forum' writes one."
+NO_EVALUATION = (
+    "This run was not compared with other models: there is no evaluation.json. "
+    "'dualview forum' writes one."
+)
 _NAMES = {
     "nll": ("negative log-likelihood", "lower is better"),
     "rmse": ("RMSE", "lower is better"),
@@ -33,7 +38,10 @@ def comparison_section(evaluation: dict[str, Any] | None) -> dict[str, Any]:
         "missing": None,
         "words": [text for text in (evaluation.get("verdict"), _convergence(evaluation)) if text],
         "n_test": evaluation.get("n_test"),
-        "columns": [{"name": _NAMES[name][0], "note": _NAMES[name][1], "wide": name in _WIDE} for name in names],
+        "columns": [
+            {"name": _NAMES[name][0], "note": _NAMES[name][1], "wide": name in _WIDE}
+            for name in names
+        ],
         "rows": [
             {
                 "model": row["model"],
@@ -54,8 +62,13 @@ def comparison_section(evaluation: dict[str, Any] | None) -> dict[str, Any]:
 def _rows(evaluation: dict[str, Any]) -> list[dict[str, Any]]:
     """A row per model, with the share inside the 95 % interval and the model's gain over it."""
     scores = evaluation.get("scores")
-    if not isinstance(scores, list) or not all(isinstance(row, dict) and "name" in row for row in scores):
-        raise FileError("evaluation.json must have 'scores', a list with an object per model; it has something else there.")
+    if not isinstance(scores, list) or not all(
+        isinstance(row, dict) and "name" in row for row in scores
+    ):
+        raise FileError(
+            "evaluation.json must have 'scores', a list with an object per model; it has "
+            "something else there."
+        )
     gains = {item["than"]: item for item in evaluation.get("differences", [])}
     return [
         {
@@ -93,5 +106,11 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _convergence(evaluation: dict[str, Any]) -> str:
-    doubtful = [name for name, converged in evaluation.get("converged", {}).items() if not converged]
-    return f"Chains that have not converged: those of the {listed(doubtful)} model." if doubtful else ""
+    doubtful = [
+        name for name, converged in evaluation.get("converged", {}).items() if not converged
+    ]
+    return (
+        f"Chains that have not converged: those of the {listed(doubtful)} model."
+        if doubtful
+        else ""
+    )

@@ -1,8 +1,10 @@
-"""Files that a run's folder may have besides the posterior. A plain run has none of them; 'dualview forum' writes all.
+"""Files that a run's folder may have besides the posterior. A plain run has none of them; 'dualview
+forum' writes all.
 
-predictions.csv: a row per test thread with median (in older files mean), sd and outcome, where known log_density and level (the
-predictive distribution function at the outcome). profiles.csv: a row per user with activity in plain units. forum.json,
-roles.json, evaluation.json: settings and facts, labels of roles, scores of competitors.
+predictions.csv: a row per test thread with median (in older files mean), sd and outcome, where
+known log_density and level (the predictive distribution function at the outcome). profiles.csv: a
+row per user with activity in plain units. forum.json, roles.json, evaluation.json: settings and
+facts, labels of roles, scores of competitors.
 """
 
 import json
@@ -29,7 +31,8 @@ _LEVELS = (0.5, 0.8, 0.95)
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predictions of threads with known outcomes, treated as normal around their medians with their standard deviations."""
+    """Predictions of threads with known outcomes, treated as normal around their medians with their
+    standard deviations."""
 
     median: Array
     sd: Array
@@ -47,10 +50,15 @@ class Predicted:
         return _WithLevels(len(self.median), parts, self.outcome, self.level)
 
     def scores(self) -> dict[str, Any]:
-        """Negative log-likelihood, RMSE, R² against the mean of these outcomes, and shares inside central intervals."""
+        """Negative log-likelihood, RMSE, R² against the mean of these outcomes, and shares inside
+        central intervals."""
         error = self.outcome - self.median
         spread = float(np.mean((self.outcome - self.outcome.mean()) ** 2))
-        log_density = self.distribution.log_density(self.outcome) if self.log_density is None else self.log_density
+        log_density = (
+            self.distribution.log_density(self.outcome)
+            if self.log_density is None
+            else self.log_density
+        )
         held_from = np.abs(2 * self.distribution.cdf(self.outcome) - 1)
         return {
             "n": len(self.median),
@@ -64,7 +72,9 @@ class Predicted:
 class _WithLevels(NormalMixture):
     """Normal, except for the distribution function at the outcomes, which is known."""
 
-    def __init__(self, n: int, parts: Callable[[slice], Parts], outcome: Array, level: Array) -> None:
+    def __init__(
+        self, n: int, parts: Callable[[slice], Parts], outcome: Array, level: Array
+    ) -> None:
         super().__init__(n, 1, parts)
         self._outcome, self._level = outcome, level
 
@@ -73,11 +83,13 @@ class _WithLevels(NormalMixture):
 
 
 def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | str:
-    """predictions.csv of 'dualview predict'; or, if there is nothing to show, the reason in words."""
+    """predictions.csv of 'dualview predict'; or, if there is nothing to show, the reason in
+    words."""
     path, many = folder / "predictions.csv", called.observations
     if not path.is_file():
         return (
-            f"This run has no predictions of test {many}. To add them, keep some {many} out of the fit, then: "
+            f"This run has no predictions of test {many}. To add them, keep some {many} out of "
+            "the fit, then: "
             f"dualview predict RUN test_{many}.csv, and make this report again."
         )
     table = unescape_table(read_table(path))
@@ -85,16 +97,30 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
         return _probabilities_in_words(table, many)
     centre = "median" if "median" in table else "mean"
     if centre not in table or "sd" not in table:
-        raise FileError(f"{path} must have columns median (or mean) and sd; it has {', '.join(map(str, table.columns))}.")
+        raise FileError(
+            f"{path} must have columns median (or mean) and sd; it has "
+            f"{', '.join(map(str, table.columns))}."
+        )
     if "outcome" not in table:
-        return f"predictions.csv has no column 'outcome': the outcomes of these {many} are unknown, so nothing can be checked."
+        return (
+            f"predictions.csv has no column 'outcome': the outcomes of these {many} are "
+            "unknown, so nothing can be checked."
+        )
     columns = [name for name in (centre, "sd", "outcome", "log_density", "level") if name in table]
-    values = {name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in columns}
+    values = {
+        name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in columns
+    }
     usable = np.isfinite(np.column_stack(list(values.values()))).all(axis=1) & (values["sd"] > 0)
     if not usable.any():
         return f"predictions.csv has no {called.observation} with a prediction and an outcome."
     values = {name: column[usable] for name, column in values.items()}
-    return Predicted(values[centre], values["sd"], values["outcome"], values.get("log_density"), values.get("level"))
+    return Predicted(
+        values[centre],
+        values["sd"],
+        values["outcome"],
+        values.get("log_density"),
+        values.get("level"),
+    )
 
 
 def _probabilities_in_words(table: pd.DataFrame, many: str) -> str:
@@ -102,30 +128,39 @@ def _probabilities_in_words(table: pd.DataFrame, many: str) -> str:
     if "ranking_log_probability" in table:
         each = table.drop_duplicates("ranking")["ranking_log_probability"]
         return (
-            f"{len(each):,} rankings of {len(table):,} items were predicted (predictions.csv): negative log-likelihood "
+            f"{len(each):,} rankings of {len(table):,} items were predicted (predictions.csv): "
+            "negative log-likelihood "
             f"{-float(each.mean()):.3f} each."
         )
     if "log_probability" not in table:
-        return f"{len(table):,} {many} were predicted (predictions.csv); their outcomes are unknown."
+        return (
+            f"{len(table):,} {many} were predicted (predictions.csv); their outcomes are unknown."
+        )
     loss = -float(table["log_probability"].mean())
     n_levels = max(2, sum(str(name).startswith("probability_") for name in table))
     return (
-        f"{len(table):,} {many} were predicted (predictions.csv): log loss {loss:.3f} each; the same probability for all "
+        f"{len(table):,} {many} were predicted (predictions.csv): log loss {loss:.3f} each; the "
+        "same probability for all "
         f"{n_levels} outcomes would have {math.log(n_levels):.3f}."
     )
 
 
 def read_activity(folder: Path, users: list[str]) -> pd.DataFrame | None:
-    """profiles.csv: what the users' features were made from, in plain units, in the order of these users."""
+    """profiles.csv: what the users' features were made from, in plain units, in the order of these
+    users."""
     path = folder / "profiles.csv"
     if not path.is_file():
         return None
     try:
-        table = pd.read_csv(path, dtype={"user": str}, keep_default_na=False)  # somebody can be called NA, or 007
+        table = pd.read_csv(
+            path, dtype={"user": str}, keep_default_na=False
+        )  # somebody can be called NA, or 007
     except (OSError, ValueError) as error:
         raise FileError(f"{path} cannot be read as a table: {error}.") from error
     if "user" not in table:
-        raise FileError(f"{path} must have a column user; it has {', '.join(map(str, table.columns))}.")
+        raise FileError(
+            f"{path} must have a column user; it has {', '.join(map(str, table.columns))}."
+        )
     table["user"] = match_names(table["user"], set(users))
     table = table.set_index("user").drop(columns="cluster", errors="ignore").select_dtypes("number")
     known = set(table.index)
@@ -138,7 +173,8 @@ def read_activity(folder: Path, users: list[str]) -> pd.DataFrame | None:
 
 @dataclass(frozen=True)
 class ForumFiles:
-    """What 'dualview forum' wrote of its settings, roles and scores; empty or None for other runs."""
+    """What 'dualview forum' wrote of its settings, roles and scores; empty or None for other
+    runs."""
 
     settings: dict[str, Any]
     roles: dict[int, dict[str, Any]]
@@ -149,7 +185,11 @@ class ForumFiles:
         """What each quantity means, and what the model made of it."""
         made, left_out = self.settings.get("features", {}), self.settings.get("left_out", {})
         return [
-            {"name": name, "meaning": meaning, "use": made.get(name) or f"not used: {left_out.get(name, 'no feature')}"}
+            {
+                "name": name,
+                "meaning": meaning,
+                "use": made.get(name) or f"not used: {left_out.get(name, 'no feature')}",
+            }
             for name, meaning in self.settings.get("meanings", {}).items()
         ]
 
@@ -157,7 +197,9 @@ class ForumFiles:
 def read_forum_files(folder: Path) -> ForumFiles:
     roles = (read_json(folder / "roles.json") or {}).get("roles", [])
     return ForumFiles(
-        read_json(folder / "forum.json") or {}, {role["role"]: role for role in roles}, read_json(folder / "evaluation.json")
+        read_json(folder / "forum.json") or {},
+        {role["role"]: role for role in roles},
+        read_json(folder / "evaluation.json"),
     )
 
 

@@ -1,4 +1,5 @@
-"""The section on which fit predicts best: comparison.json, if 'dualview compare' wrote one to the run's folder."""
+"""The section on which fit predicts best: comparison.json, if 'dualview compare' wrote one to the
+run's folder."""
 
 import math
 from pathlib import Path
@@ -11,11 +12,13 @@ from dualview.report.vocabulary import THREADS, Vocabulary
 from dualview.runs.rankings import FILE, Fit, Ranking, own_digest
 
 NOT_COMPARED = (
-    "This run has not been compared with other fits to its {many}. To choose between a fit with a link and one without, or "
+    "This run has not been compared with other fits to its {many}. To choose between a fit with "
+    "a link and one without, or "
     "between numbers of clusters: dualview report RUN --against OTHER."
 )
 OUTDATED = (
-    "comparison.json is out of date: it was written before this run was continued, or for another run. "
+    "comparison.json is out of date: it was written before this run was continued, or for "
+    "another run. "
     "Make it again: dualview report RUN --against OTHER."
 )
 _THIS = {
@@ -26,14 +29,23 @@ _THIS = {
     "rank uncertain": "whose rank is uncertain",
 }
 _EXPLAINED = (
-    "The score of a fit (elpd) adds up, over all {many}, the log density of the outcome as predicted from {from_what}. Higher "
-    "is better. {Many} that share users are no independent evidence, and standard errors take that into account. A fit that is "
-    "up to two standard errors behind the best, or less than 4, cannot be distinguished from it. If a fit, or the best one, "
+    "The score of a fit (elpd) adds up, over all {many}, the log density of the outcome as "
+    "predicted from {from_what}. Higher "
+    "is better. {Many} that share users are no independent evidence, and standard errors take "
+    "that into account. A fit that is "
+    "up to two standard errors behind the best, or less than 4, cannot be distinguished from it. "
+    "If a fit, or the best one, "
     "has unsure {many}, its rank is uncertain."
 )
-_LEFT_OUT = "the other {many}: leave-one-out cross-validation, computed from the draws without fitting again (PSIS-LOO)"
+_LEFT_OUT = (
+    "the other {many}: leave-one-out cross-validation, computed from the draws without "
+    "fitting again (PSIS-LOO)"
+)
 _REFITS = "a fit without them and others: cross-validation in {folds} folds"
-_PICTURE = "In the picture, the line is the best fit, a dot the difference of another fit, and the bar ± two standard errors."
+_PICTURE = (
+    "In the picture, the line is the best fit, a dot the difference of another fit, and "
+    "the bar ± two standard errors."
+)
 
 
 def fits_section(folder: Path, post: Posterior, called: Vocabulary = THREADS) -> dict[str, Any]:
@@ -49,7 +61,10 @@ def fits_section(folder: Path, post: Posterior, called: Vocabulary = THREADS) ->
     axis = Axis(min(map(_low, ranking.fits)), max(map(_high, ranking.fits)))
     return {
         "missing": None,
-        "words": [f"{verdict} This page is about {this.name!r}, {_THIS[ranking.standing(this)]}.", *warnings],
+        "words": [
+            f"{verdict} This page is about {this.name!r}, {_THIS[ranking.standing(this)]}.",
+            *warnings,
+        ],
         "explained": _explained(ranking, called.observations),
         "picture": _PICTURE,
         "n_threads": ranking.n_threads,
@@ -60,7 +75,11 @@ def fits_section(folder: Path, post: Posterior, called: Vocabulary = THREADS) ->
 
 def _explained(ranking: Ranking, many: str) -> str:
     """How the scores came about, and what they mean."""
-    from_what = _LEFT_OUT.format(many=many) if ranking.folds is None else _REFITS.format(folds=ranking.folds)
+    from_what = (
+        _LEFT_OUT.format(many=many)
+        if ranking.folds is None
+        else _REFITS.format(folds=ranking.folds)
+    )
     return _EXPLAINED.format(many=many, Many=many.capitalize(), from_what=from_what)
 
 

@@ -1,4 +1,5 @@
-"""The section on whether the model fits: checks.json, if 'dualview check' wrote one to the run's folder."""
+"""The section on whether the model fits: checks.json, if 'dualview check' wrote one to the run's
+folder."""
 
 import math
 from pathlib import Path
@@ -12,7 +13,8 @@ from dualview.runs.checks import read_checks
 from dualview.runs.rankings import own_digest
 
 NOT_CHECKED = (
-    "The model of this run has not been checked against its data. To check it: dualview check RUN; then make this report again."
+    "The model of this run has not been checked against its data. To check it: "
+    "dualview check RUN; then make this report again."
 )
 _MARKS = dict(zip(VERDICTS, ("✓", "?", "!"), strict=True))
 
@@ -31,7 +33,8 @@ def model_fit_section(folder: Path, post: Posterior) -> dict[str, Any]:
         "headline": headline(checks),
         "rows": [_row(check) for check in ordered],
         "picture": levels(kept) if kept else None,
-        "alt": f"Histograms of levels of {listed(list(kept))}; if the model is right, 95 % of the bars end in the band.",
+        "alt": f"Histograms of levels of {listed(list(kept))}; if the model is right, 95 % of "
+        "the bars end in the band.",
     }
 
 
@@ -43,11 +46,18 @@ def headline(checks: list[Check]) -> str:
         return f"All {len(checks)} checks are fine."
     parts = [f"the model is wrong in: {listed(wrong)}"] if wrong else []
     parts += [f"look at: {listed(doubtful)}"] if doubtful else []
-    return f"Of {len(checks)} checks, {len(checks) - len(wrong) - len(doubtful)} are fine; {'; '.join(parts)}."
+    return (
+        f"Of {len(checks)} checks, {len(checks) - len(wrong) - len(doubtful)} are fine; "
+        f"{'; '.join(parts)}."
+    )
 
 
 def _row(check: Check) -> dict[str, Any]:
-    usual = f"{number(check.usual_low)} to {number(check.usual_high)}" if math.isfinite(check.usual_high) else "–"
+    usual = (
+        f"{number(check.usual_low)} to {number(check.usual_high)}"
+        if math.isfinite(check.usual_high)
+        else "–"
+    )
     p = "–" if math.isnan(check.p) else "<0.001" if check.p < 0.001 else f"{check.p:.2g}"
     return {
         "name": check.name,

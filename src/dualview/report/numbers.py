@@ -59,8 +59,11 @@ def share(value: float) -> str:
 
 
 def rounded(values: NDArray[np.floating], digits: int = 4) -> list[Any]:
-    """Numbers with this many significant digits, for the page's data; None for what JSON has no name for."""
-    return [float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in values.tolist()]
+    """Numbers with this many significant digits, for the page's data; None for what JSON has no
+    name for."""
+    return [
+        float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in values.tolist()
+    ]
 
 
 def counted(n: int, one: str, many: str) -> str:

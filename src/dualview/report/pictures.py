@@ -23,7 +23,8 @@ _LINE_SIZE = (200, 36)
 
 
 def png(draw: Callable[[Any], Any], size: tuple[float, float]) -> dict[str, Any]:
-    """What a function draws on axes of this size in inches: an address with the whole picture in it, and its size in pixels."""
+    """What a function draws on axes of this size in inches: an address with the whole picture in
+    it, and its size in pixels."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
@@ -65,7 +66,8 @@ def levels(found: dict[str, Array]) -> dict[str, Any]:
 
 
 def cluster_look(cluster: int) -> dict[str, str]:
-    """Color and marker of a cluster as in all pictures; the marker as an SVG path around the origin."""
+    """Color and marker of a cluster as in all pictures; the marker as an SVG path around the
+    origin."""
     style = cluster_style(cluster, 1)
     return {"color": style["color"], "path": _marker_path(style["marker"])}
 
@@ -78,16 +80,26 @@ def _marker_path(marker: str) -> str:
     style = MarkerStyle(marker)
     path = style.get_path().transformed(style.get_transform())
     scale = _MARKER_RADIUS / max(0.5, float(np.abs(path.vertices).max()))
-    letters = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C", Path.CLOSEPOLY: "Z"}
+    letters = {
+        Path.MOVETO: "M",
+        Path.LINETO: "L",
+        Path.CURVE3: "Q",
+        Path.CURVE4: "C",
+        Path.CLOSEPOLY: "Z",
+    }
     parts = []
     for vertices, code in path.iter_segments(simplify=False):
         numbers = np.asarray(vertices) * np.tile([scale, -scale], len(vertices) // 2)
-        parts.append(letters[code] + ("" if code == Path.CLOSEPOLY else " ".join(f"{v:.2f}" for v in numbers)))
+        parts.append(
+            letters[code]
+            + ("" if code == Path.CLOSEPOLY else " ".join(f"{v:.2f}" for v in numbers))
+        )
     return "".join(parts)
 
 
 def chain_lines(values: Array) -> dict[str, Any]:
-    """A line per chain of a scalar (chain, draw), in a box: evenly spaced draws, all chains on one scale."""
+    """A line per chain of a scalar (chain, draw), in a box: evenly spaced draws, all chains on one
+    scale."""
     n_draws = values.shape[1]
     places = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _LINE_POINTS)).astype(int))
     shown = values[:, places]
@@ -96,7 +108,10 @@ def chain_lines(values: Array) -> dict[str, Any]:
     x = 1 + (width - 2) * places / max(1, n_draws - 1)
     y = 2 + (height - 4) * (1 - (shown - low) / (high - low if high > low else 1.0))
     lines = [
-        {"color": chain_style(chain, 1)["color"], "points": " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, line, strict=True))}
+        {
+            "color": chain_style(chain, 1)["color"],
+            "points": " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, line, strict=True)),
+        }
         for chain, line in enumerate(y)
     ]
     return {"width": width, "height": height, "lines": lines}
@@ -131,7 +146,9 @@ def curves(panels: list[Curves], label: str, colors: list[str]) -> dict[str, Any
         ax.remove()
     for panel, ax in zip(panels, axes.flat, strict=False):
         for role, band in enumerate(panel.bands):
-            ax.fill_between(panel.at, band.low, band.high, color=colors[role], alpha=0.2, linewidth=0)
+            ax.fill_between(
+                panel.at, band.low, band.high, color=colors[role], alpha=0.2, linewidth=0
+            )
             ax.plot(panel.at, band.median, color=colors[role], label=f"role {role}")
         ax.set_xlabel(panel.name)
     for row in axes:

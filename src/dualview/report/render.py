@@ -1,4 +1,5 @@
-"""The second half: a page from what was collected. Templates escape everything; the script gets its data as JSON."""
+"""The second half: a page from what was collected. Templates escape everything; the script gets its
+data as JSON."""
 
 import base64
 import hashlib
@@ -34,7 +35,8 @@ def render_page(content: dict[str, Any]) -> str:
         json_data=Markup(json_text(content["data"])),
         script=Markup(script),
         style=Markup(style),
-        policy=f"default-src 'none'; img-src data:; script-src {_digest(script)}; style-src {_digest(style)}; base-uri 'none'; "
+        policy=f"default-src 'none'; img-src data:; script-src {_digest(script)}; style-src "
+        f"{_digest(style)}; base-uri 'none'; "
         "form-action 'none'",
     )
     return str(page)
@@ -45,7 +47,8 @@ def write_report(
     out: str | os.PathLike[str] | None = None,
     against: Sequence[str | os.PathLike[str]] = (),
 ) -> Path:
-    """Write the report on a finished run, report.html in its folder by default; returns where it is.
+    """Write the report on a finished run, report.html in its folder by default; returns where it
+    is.
 
     Parameters
     ----------
@@ -54,8 +57,8 @@ def write_report(
     out : path, optional
         The file to write.
     against : paths, optional
-        Folders of other runs on the same threads: the page says which predicts best. The result is saved as comparison.json in
-        the run's folder.
+        Folders of other runs on the same threads: the page says which predicts best. The result is
+        saved as comparison.json in the run's folder.
     """
     _jinja()  # before the work rather than after it
     folder = Path(run)
@@ -80,7 +83,9 @@ def _jinja() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        raise MissingExtraError("Reports need Jinja2, which is not installed: pip install 'dualview[report]'.") from error
+        raise MissingExtraError(
+            "Reports need Jinja2, which is not installed: pip install 'dualview[report]'."
+        ) from error
     return jinja2
 
 

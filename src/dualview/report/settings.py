@@ -1,4 +1,5 @@
-"""The section that says how to repeat a run. Files are named without their folders: a report is sent to others."""
+"""The section that says how to repeat a run. Files are named without their folders: a report is
+sent to others."""
 
 import json
 import shlex
@@ -12,7 +13,13 @@ from dualview.errors import FileError
 from dualview.report.extras import read_json
 from dualview.report.numbers import share
 from dualview.runs.run import Request
-from dualview.settings import AnswerSettings, column_option_name, command_words, defaults, option_words
+from dualview.settings import (
+    AnswerSettings,
+    column_option_name,
+    command_words,
+    defaults,
+    option_words,
+)
 
 _MOST_COLUMNS = 60  # of a table of users that have a row
 _MOST_LEVELS = 6
@@ -24,16 +31,26 @@ def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
     manifest = read_json(folder / "manifest.json") or {}
     made_with = manifest.get("made_with", {})
     digests = {name: value for name, value in made_with.items() if _is_digest(value)}
-    plain = {name: value for name, value in made_with.items() if name not in digests and name != "columns"}
+    plain = {
+        name: value
+        for name, value in made_with.items()
+        if name not in digests and name != "columns"
+    }
     return {
         "command": _command(folder, forum),
         "tables": [
-            ("Columns of the file", _rows({name: value for name, value in forum.get("columns", {}).items() if value})),
+            (
+                "Columns of the file",
+                _rows({name: value for name, value in forum.get("columns", {}).items() if value}),
+            ),
             ("How the posts were prepared", _rows(forum.get("options", {}))),
             ("Counts", _rows(forum.get("facts", {}))),
             ("Settings of the sampler", _rows(plain)),
             ("Versions", _rows(manifest.get("versions", {}))),
-            ("Digests of the data (SHA-256, shortened)", [(n, v.removeprefix("sha256:")[:16]) for n, v in digests.items()]),
+            (
+                "Digests of the data (SHA-256, shortened)",
+                [(n, v.removeprefix("sha256:")[:16]) for n, v in digests.items()],
+            ),
         ],
         "columns": columns_table(made_with.get("columns") or [], folder),
         "reporter": __version__,
@@ -41,27 +58,42 @@ def settings_section(folder: Path, forum: dict[str, Any]) -> dict[str, Any]:
 
 
 def columns_table(columns: Any, folder: Path) -> dict[str, Any] | None:
-    """What the columns of a table of users are, a row each: kind, units or levels, share of missing cells; None without any.
+    """What the columns of a table of users are, a row each: kind, units or levels, share of missing
+    cells; None without any.
 
     Of very many columns the first, and how many there are of each kind among the others.
     """
     try:
         found = [Column.from_json(column) for column in columns]
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise FileError(f"{folder / 'manifest.json'} is damaged: its columns cannot be read ({error}).") from error
+        raise FileError(
+            f"{folder / 'manifest.json'} is damaged: its columns cannot be read ({error})."
+        ) from error
     rows = [
-        {"name": column.name, "kind": column.kind, "details": _details(column), "missing": share(column.missing)}
+        {
+            "name": column.name,
+            "kind": column.kind,
+            "details": _details(column),
+            "missing": share(column.missing),
+        }
         for column in found[:_MOST_COLUMNS]
     ]
     kinds = Counter(column.kind for column in found[_MOST_COLUMNS:])
     more = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
-    return {"rows": rows, "more": f"{kinds.total():,} more columns: {more}" if more else None} if rows else None
+    return (
+        {"rows": rows, "more": f"{kinds.total():,} more columns: {more}" if more else None}
+        if rows
+        else None
+    )
 
 
 def _details(column: Column) -> str:
     """The unit, the scale, the levels or the sources of a column, in a few words."""
     if column.levels:
-        shown = [level if len(level) <= _LEVEL else f"{level[: _LEVEL - 1]}…" for level in column.levels[:_MOST_LEVELS]]
+        shown = [
+            level if len(level) <= _LEVEL else f"{level[: _LEVEL - 1]}…"
+            for level in column.levels[:_MOST_LEVELS]
+        ]
         more = f", … ({len(column.levels)} in all)" if len(column.levels) > _MOST_LEVELS else ""
         return (" < " if column.kind == "ordinal" else ", ").join(shown) + more
     if column.sources:
@@ -72,7 +104,9 @@ def _details(column: Column) -> str:
 
 def _command(folder: Path, forum: dict[str, Any]) -> str | None:
     if forum.get("command"):
-        return " ".join(shlex.quote(_without_folder(word)) for word in shlex.split(str(forum["command"])))
+        return " ".join(
+            shlex.quote(_without_folder(word)) for word in shlex.split(str(forum["command"]))
+        )
     return fit_command(Request.load(folder)) if (folder / "request.json").is_file() else None
 
 
@@ -96,7 +130,9 @@ def fit_command(request: Request) -> str:
     words += ["--out", "run"]
     if request.outcomes is not None:
         words += option_words("outcomes", Path(request.outcomes).name)
-    words += command_words(request, without=("users", "threads", "outcomes", "columns", "settings", "answers"))
+    words += command_words(
+        request, without=("users", "threads", "outcomes", "columns", "settings", "answers")
+    )
     words += _answers_words(request.answers)
     words += command_words(request.settings, without=("seed", *request.settings.unused))
     for name, usual in defaults(request.columns).items():

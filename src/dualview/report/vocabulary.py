@@ -6,7 +6,8 @@ from dualview.runs.about_answers import AboutAnswers
 
 
 class Vocabulary(NamedTuple):
-    """Names of an observation, of many, of a user's latent number, and of many; what users are alike in."""
+    """Names of an observation, of many, of a user's latent number, and of many; what users are
+    alike in."""
 
     observation: str
     observations: str
@@ -15,7 +16,9 @@ class Vocabulary(NamedTuple):
     alike: str
 
 
-THREADS = Vocabulary("thread", "threads", "catalytic power", "catalytic powers", "in what they add to threads")
+THREADS = Vocabulary(
+    "thread", "threads", "catalytic power", "catalytic powers", "in what they add to threads"
+)
 _COEFFICIENTS = ("latent coefficient", "latent coefficients")
 _ANSWERS = {
     "regression": Vocabulary("observation", "observations", *_COEFFICIENTS, "in their regressions"),

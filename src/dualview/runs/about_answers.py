@@ -1,4 +1,5 @@
-"""answers.json in a run's folder: the kind of the answers, and the ranges of their columns for curves of predictions."""
+"""answers.json in a run's folder: the kind of the answers, and the ranges of their columns for
+curves of predictions."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -67,7 +68,12 @@ def read_about(folder: Path) -> AboutAnswers | None:
         return None
     try:
         content: dict[str, Any] = json.loads(path.read_text())
-        columns, common = (tuple(Range(**column) for column in content.pop(name, [])) for name in ("columns", "common"))
+        columns, common = (
+            tuple(Range(**column) for column in content.pop(name, []))
+            for name in ("columns", "common")
+        )
         return AboutAnswers(**content, columns=columns, common=common)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise FileError(f"{path} cannot be read ({error}). Make it again with 'dualview resume'.") from error
+        raise FileError(
+            f"{path} cannot be read ({error}). Make it again with 'dualview resume'."
+        ) from error

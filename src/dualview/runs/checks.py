@@ -1,4 +1,5 @@
-"""Checks of a finished run: does the model fit its tables? checks.json holds them, with the levels that a report draws."""
+"""Checks of a finished run: does the model fit its tables? checks.json holds them, with the levels
+that a report draws."""
 
 import json
 import math
@@ -20,7 +21,8 @@ _MOST_LEVELS = 2000  # of each kind in the file
 
 
 def check_run(folder: Path, *, refit: bool = True, seed: int = 0) -> str:
-    """Check a finished run against the tables it was fitted to; writes checks.json, returns the checks in words."""
+    """Check a finished run against the tables it was fitted to; writes checks.json, returns the
+    checks in words."""
     request, model = Request.load(folder), opened(folder)
     users, observed = read_inputs(request)
     behavior = None
@@ -30,12 +32,18 @@ def check_run(folder: Path, *, refit: bool = True, seed: int = 0) -> str:
     found = model.set_params(**_settings(request)).check(behavior, refit=refit, seed=seed)
     content = {"made_with": own_digest(folder, model.posterior_), **as_plain(found)}
     write_whole(folder / FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
-    return f"{found.text()}\nWrote {folder / FILE}; to see it with pictures: {shlex.join(['dualview', 'report', str(folder)])}"
+    return (
+        f"{found.text()}\nWrote {folder / FILE}; to see it with pictures: "
+        f"{shlex.join(['dualview', 'report', str(folder)])}"
+    )
 
 
 def _settings(request: Request) -> dict[str, Any]:
     """What fits of one view share with the run."""
-    return {"feature_prior": request.settings.feature_prior, "behavior_prior": request.settings.behavior_prior}
+    return {
+        "feature_prior": request.settings.feature_prior,
+        "behavior_prior": request.settings.behavior_prior,
+    }
 
 
 def as_plain(found: Checks) -> dict[str, Any]:
@@ -55,12 +63,15 @@ def as_plain(found: Checks) -> dict[str, Any]:
 
 
 def _check(row: dict[str, Any]) -> Check:
-    filled: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
+    filled: dict[str, Any] = {
+        name: math.nan if value is None else value for name, value in row.items()
+    }
     return Check(**filled)
 
 
 def read_checks(folder: Path, digest: str) -> tuple[list[Check], dict[str, Any]] | None:
-    """The checks of a run as it is now, and their levels; None where it has not been checked since it was drawn."""
+    """The checks of a run as it is now, and their levels; None where it has not been checked since
+    it was drawn."""
     path = folder / FILE
     if not path.is_file():
         return None
@@ -70,6 +81,10 @@ def read_checks(folder: Path, digest: str) -> tuple[list[Check], dict[str, Any]]
             return None
         rows: list[dict[str, Any]] = content["checks"]
         checks = [_check(row) for row in rows]
-        return checks, {str(name): np.array(values, dtype=float) for name, values in content["levels"].items()}
+        return checks, {
+            str(name): np.array(values, dtype=float) for name, values in content["levels"].items()
+        }
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise FileError(f"{path} cannot be read ({error}). Make it again with 'dualview check'.") from error
+        raise FileError(
+            f"{path} cannot be read ({error}). Make it again with 'dualview check'."
+        ) from error

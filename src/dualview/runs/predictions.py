@@ -11,7 +11,14 @@ from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import check_place, write_whole
 from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
-from dualview.outcomes import ChoiceMixture, CountMixture, LevelMixture, Mixture, NormalMixture, RankingMixture
+from dualview.outcomes import (
+    ChoiceMixture,
+    CountMixture,
+    LevelMixture,
+    Mixture,
+    NormalMixture,
+    RankingMixture,
+)
 from dualview.runs.run import Request, behavior_of, opened, read_observations
 
 
@@ -28,7 +35,14 @@ def predict_run(
     model = opened(folder)
     request = Request.load(folder)
     users = model.posterior_.user_ids
-    new = read_observations(request, observations, users, outcomes=outcomes, drop_unknown=drop_unknown, need_outcome=False)
+    new = read_observations(
+        request,
+        observations,
+        users,
+        outcomes=outcomes,
+        drop_unknown=drop_unknown,
+        need_outcome=False,
+    )
     predicted = model.predict_outcome(behavior_of(request, new, users))
     table = _identified(new, request)
     if isinstance(predicted, ChoiceMixture):
@@ -45,46 +59,73 @@ def predict_run(
 
 
 def _identified(new: Threads | Answers, request: Request) -> pd.DataFrame:
-    """Columns that identify the observations: threads, or lines with their users, the items of choices, and rankings."""
+    """Columns that identify the observations: threads, or lines with their users, the items of
+    choices, and rankings."""
     if isinstance(new, Threads):
         return pd.DataFrame({"thread": new.ids})
     table = pd.DataFrame({"line": new.ids, "user": new.user})
     if new.choices is not None:
         asked = request.answers
-        table = table.assign(winner=new.choices[asked.winner].array, loser=new.choices[asked.loser].array)
+        table = table.assign(
+            winner=new.choices[asked.winner].array, loser=new.choices[asked.loser].array
+        )
     return table if new.rankings is None else table.assign(ranking=new.rankings)
 
 
-def _of_numbers(table: pd.DataFrame, predicted: Mixture, outcome: Any, probability: float) -> tuple[pd.DataFrame, str]:
-    """Median, mean, standard deviation and interval; where outcomes are known, their log densities and levels."""
+def _of_numbers(
+    table: pd.DataFrame, predicted: Mixture, outcome: Any, probability: float
+) -> tuple[pd.DataFrame, str]:
+    """Median, mean, standard deviation and interval; where outcomes are known, their log densities
+    and levels."""
     assert isinstance(predicted, NormalMixture | CountMixture)
     low, high = predicted.interval(probability).T
-    table = table.assign(median=predicted.median, mean=predicted.mean, sd=predicted.std, low=low, high=high)
+    table = table.assign(
+        median=predicted.median, mean=predicted.mean, sd=predicted.std, low=low, high=high
+    )
     said = ""
     if outcome is not None and outcome.ndim == 2:
         table, said = _with_ends(table, predicted, outcome)
     elif outcome is not None:
         table["outcome"] = outcome
-        table["log_density"], table["level"] = predicted.log_density(outcome), predicted.cdf(outcome)
+        table["log_density"], table["level"] = (
+            predicted.log_density(outcome),
+            predicted.cdf(outcome),
+        )
         inside = np.mean((outcome >= low) & (outcome <= high))
-        said = f"; negative log-likelihood {predicted.nll(outcome):.3f}, {inside:.0%} inside the {probability:.0%} interval"
+        said = (
+            f"; negative log-likelihood {predicted.nll(outcome):.3f}, {inside:.0%} inside "
+            f"the {probability:.0%} interval"
+        )
     n_unsure = int(predicted.mean_unsure.sum()) if isinstance(predicted, NormalMixture) else 0
     if n_unsure:
-        said += f"; the means of {n_unsure} rest on few draws and need not exist: use medians and intervals"
+        said += (
+            f"; the means of {n_unsure} rest on few draws and need not exist: use medians "
+            "and intervals"
+        )
     return table, said
 
 
 def _with_ends(table: pd.DataFrame, predicted: Any, ends: Any) -> tuple[pd.DataFrame, str]:
-    """The ends of outcomes that are known to an interval and their log probabilities; exact ones in a column of their own."""
+    """The ends of outcomes that are known to an interval and their log probabilities; exact ones in
+    a column of their own."""
     low, high = ends.T
     log_density: Any = predicted.log_density(Censored(low, high))
-    table = table.assign(outcome_low=low, outcome_high=high, outcome=np.where(low == high, low, np.nan))
+    table = table.assign(
+        outcome_low=low, outcome_high=high, outcome=np.where(low == high, low, np.nan)
+    )
     table["log_density"] = log_density
-    return table, f"; negative log-likelihood {-float(log_density.mean()):.3f}, that of intervals by their probability"
+    return (
+        table,
+        f"; negative log-likelihood {-float(log_density.mean()):.3f}, that of intervals by their "
+        "probability",
+    )
 
 
-def _of_rankings(table: pd.DataFrame, predicted: RankingMixture, outcome: Any, probability: float) -> tuple[pd.DataFrame, str]:
-    """The probability of being first of its ranking, and its interval; log probabilities of rankings where places are known."""
+def _of_rankings(
+    table: pd.DataFrame, predicted: RankingMixture, outcome: Any, probability: float
+) -> tuple[pd.DataFrame, str]:
+    """The probability of being first of its ranking, and its interval; log probabilities of
+    rankings where places are known."""
     low, high = predicted.interval(probability).T
     table = table.assign(probability=predicted.mean, low=low, high=high)
     if outcome is None:
@@ -92,13 +133,18 @@ def _of_rankings(table: pd.DataFrame, predicted: RankingMixture, outcome: Any, p
     codes, names = pd.factorize(table["ranking"])
     log_probability = predicted.log_density(outcome)
     table["place"], table["ranking_log_probability"] = outcome, log_probability[codes]
-    return table, f"; negative log-likelihood {-float(log_probability.mean()):.3f} for each of {len(names)} rankings"
+    return (
+        table,
+        f"; negative log-likelihood {-float(log_probability.mean()):.3f} for each of "
+        f"{len(names)} rankings",
+    )
 
 
 def _of_probabilities(
     table: pd.DataFrame, predicted: ChoiceMixture, new: Threads | Answers, probability: float
 ) -> tuple[pd.DataFrame, str]:
-    """The probability of yes, or of the winner, and its interval; where outcomes are known, their log probabilities."""
+    """The probability of yes, or of the winner, and its interval; where outcomes are known, their
+    log probabilities."""
     low, high = predicted.interval(probability).T
     table = table.assign(probability=predicted.mean, low=low, high=high)
     if isinstance(new, Answers) and new.choices is not None:
@@ -108,13 +154,21 @@ def _of_probabilities(
         return table, ""
     table["outcome"], table["log_probability"] = new.outcome, predicted.log_density(new.outcome)
     right = np.mean((predicted.mean > 0.5) == (new.outcome > 0.5))
-    return table, f"; log loss {predicted.nll(new.outcome):.3f}, {right:.0%} were more probable than not"
+    return (
+        table,
+        f"; log loss {predicted.nll(new.outcome):.3f}, {right:.0%} were more probable than not",
+    )
 
 
-def _of_levels(table: pd.DataFrame, predicted: LevelMixture, outcome: Any) -> tuple[pd.DataFrame, str]:
-    """Probabilities of the levels, and the mean of what they count as; where outcomes are known, their log probabilities."""
+def _of_levels(
+    table: pd.DataFrame, predicted: LevelMixture, outcome: Any
+) -> tuple[pd.DataFrame, str]:
+    """Probabilities of the levels, and the mean of what they count as; where outcomes are known,
+    their log probabilities."""
     names = [f"probability_{level}" for level in predicted.levels]
-    table = pd.concat([table, pd.DataFrame(predicted.probabilities, columns=names, index=table.index)], axis=1)
+    table = pd.concat(
+        [table, pd.DataFrame(predicted.probabilities, columns=names, index=table.index)], axis=1
+    )
     table["mean"] = predicted.mean
     if outcome is None:
         return table, ""

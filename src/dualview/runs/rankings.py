@@ -1,8 +1,9 @@
 """Finished runs on the same observations, ranked by leave-one-out scores or by those of refits.
 
-comparison.json holds a ranking: n_threads, the number of observations, what they are called, and fits, the best first, each
-with its name, how it differs from the others in words, the scores of dv.compare, whether its chains have converged, and a
-digest of what it was made with, by which a run recognizes itself.
+comparison.json holds a ranking: n_threads, the number of observations, what they are called, and
+fits, the best first, each with its name, how it differs from the others in words, the scores of
+dv.compare, whether its chains have converged, and a digest of what it was made with, by which a run
+recognizes itself.
 """
 
 import json
@@ -49,7 +50,8 @@ class Fit:
 class Ranking:
     """Fits to the same observations, the highest score first; observations: what they are called.
 
-    folds: of the refits that scored them; None for leave-one-out scores. few: whether there are too few scores for a verdict.
+    folds: of the refits that scored them; None for leave-one-out scores. few: whether there are too
+    few scores for a verdict.
     """
 
     n_threads: int
@@ -60,8 +62,11 @@ class Ranking:
     few: bool = False
 
     def standing(self, fit: Fit) -> str:
-        """What a fit's rank means; it is certain only if neither its scores nor those of the best fit are unreliable."""
-        return standing(fit.difference, fit.difference_se, bool(fit.unsure or self.fits[0].unsure), self.few)
+        """What a fit's rank means; it is certain only if neither its scores nor those of the best
+        fit are unreliable."""
+        return standing(
+            fit.difference, fit.difference_se, bool(fit.unsure or self.fits[0].unsure), self.few
+        )
 
     def save(self, path: Path) -> None:
         write_whole(path, json.dumps(asdict(self), indent=2, ensure_ascii=False).encode())
@@ -71,10 +76,16 @@ class Ranking:
         try:
             content = json.loads(path.read_text())
             fits = tuple(Fit(**fit) for fit in content["fits"])
-            others = {name: content[name] for name in ("by", "observations", "folds", "few") if name in content}
+            others = {
+                name: content[name]
+                for name in ("by", "observations", "folds", "few")
+                if name in content
+            }
             return cls(int(content["n_threads"]), fits, **others)
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise FileError(f"{path} cannot be read ({error}). Make it again with 'dualview compare'.") from error
+            raise FileError(
+                f"{path} cannot be read ({error}). Make it again with 'dualview compare'."
+            ) from error
 
     def text(self) -> str:
         """A table for a reader, with a verdict."""
@@ -83,27 +94,46 @@ class Ranking:
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
         left = {0, 1, len(head) - 1}
         lines = [
-            "  ".join(f"{cell:{'<' if j in left else '>'}{widths[j]}}" for j, cell in enumerate(row)).rstrip() for row in rows
+            "  ".join(
+                f"{cell:{'<' if j in left else '>'}{widths[j]}}" for j, cell in enumerate(row)
+            ).rstrip()
+            for row in rows
         ]
         return "\n".join([*lines, *self.verdict()])
 
     def verdict(self) -> list[str]:
         """In sentences: which fit is best, how certain that is, and warnings about the scores."""
         best, others = self.fits[0], self.fits[1:]
-        close = [repr(fit.name) for fit in others if self.standing(fit) == "not distinguishable from the best"]
+        close = [
+            repr(fit.name)
+            for fit in others
+            if self.standing(fit) == "not distinguishable from the best"
+        ]
         doubtful = [repr(fit.name) for fit in others if self.standing(fit) == "rank uncertain"]
-        said = f"Of {len(self.fits)} fits to the same {self.n_threads:,} {self.observations}, {best.name!r} "
+        said = (
+            f"Of {len(self.fits)} fits to the same {self.n_threads:,} {self.observations}, "
+            f"{best.name!r} "
+        )
         if len(doubtful) == len(others):
-            said += "has the highest score, but some scores are unreliable, so this is not a ranking."
+            said += (
+                "has the highest score, but some scores are unreliable, so this is not a ranking."
+            )
         elif close:
             said += (
-                f"predicts best, but {_listed(close)} cannot be distinguished from it: the difference is within two standard "
+                f"predicts best, but {_listed(close)} cannot be distinguished from it: the "
+                "difference is within two standard "
                 "errors, or below 4."
             )
         elif doubtful:
-            said += f"predicts best according to the reliable scores; the rank of {_listed(doubtful)} is uncertain."
+            said += (
+                "predicts best according to the reliable scores; the rank of "
+                f"{_listed(doubtful)} is uncertain."
+            )
         else:
-            said += f"predicts best; {'the other is' if len(others) == 1 else 'the others are'} clearly behind."
+            said += (
+                f"predicts best; {'the other is' if len(others) == 1 else 'the others are'} "
+                "clearly behind."
+            )
         if close and doubtful:
             said += f" The rank of {_listed(doubtful)} is uncertain."
         sentences = [said]
@@ -111,19 +141,28 @@ class Ranking:
         if unsure:
             left_out = "Users" if self.by == "user" else self.observations.capitalize()
             sentences.append(
-                f"{left_out} with unreliable scores: {_listed(unsure)}. Without such a {left_out.lower()[:-1]} the fit would "
-                f"be very different. To score every {self.observations[:-1]} by a fit without it, add --folds 5."
+                f"{left_out} with unreliable scores: {_listed(unsure)}. Without such a "
+                f"{left_out.lower()[:-1]} the fit would "
+                f"be very different. To score every {self.observations[:-1]} by a fit without "
+                "it, add --folds 5."
             )
         if self.few:
-            sentences.append("There are fewer than 100 users: too few for a verdict on scores by user.")
+            sentences.append(
+                "There are fewer than 100 users: too few for a verdict on scores by user."
+            )
         unfinished = [repr(fit.name) for fit in self.fits if not fit.converged]
         if unfinished:
-            sentences.append(f"The chains of {_listed(unfinished)} have not converged: scores are provisional. Draw more.")
+            sentences.append(
+                f"The chains of {_listed(unfinished)} have not converged: scores are "
+                "provisional. Draw more."
+            )
         return sentences
 
 
 def _cells(fit: Fit, standing: str) -> tuple[str, ...]:
-    behind = ("", "") if fit.difference == 0 else (f"{fit.difference:.1f}", f"{fit.difference_se:.1f}")
+    behind = (
+        ("", "") if fit.difference == 0 else (f"{fit.difference:.1f}", f"{fit.difference_se:.1f}")
+    )
     return (fit.name, fit.apart, f"{fit.elpd:.1f}", *behind, str(fit.unsure), standing)
 
 
@@ -131,8 +170,11 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def rank_runs(folders: Sequence[Path], by: str = "observation", folds: int | None = None) -> Ranking:
-    """Finished runs of the same observations, by leave-one-out scores of observations or of users, or by refits in folds."""
+def rank_runs(
+    folders: Sequence[Path], by: str = "observation", folds: int | None = None
+) -> Ranking:
+    """Finished runs of the same observations, by leave-one-out scores of observations or of users,
+    or by refits in folds."""
     names = short_names(folders)
     if len(names) < 2:
         raise InputError(f"Name two or more finished runs to compare; got {len(names)}.")
@@ -142,27 +184,42 @@ def rank_runs(folders: Sequence[Path], by: str = "observation", folds: int | Non
         models[name] = opened(folder)
         users, observed = read_inputs(requests[name])
         if observed is None:
-            raise InputError(f"{folder} was fitted without threads or answers, so it predicts no outcomes.")
+            raise InputError(
+                f"{folder} was fitted without threads or answers, so it predicts no outcomes."
+            )
         behavior = behavior_of(requests[name], observed, users.ids)
         check_unchanged(folder, behavior.fingerprint())
         called = requests[name].observations
         first = first or (folder, observed, called)
         if called != first[2]:
-            raise InputError(f"{folder} is a fit of {called} and {first[0]} one of {first[2]}: compare fits to the same.")
+            raise InputError(
+                f"{folder} is a fit of {called} and {first[0]} one of {first[2]}: compare fits "
+                "to the same."
+            )
         ordered = behavior.take(_order(folder, observed, *first))
         if folds is None:
             models[name].behavior_ = ordered
         else:
             models[name] = refittable(requests[name], models[name].posterior_, ordered)
-        described[name] = _described(requests[name], 0 if users.features is None else users.features.shape[1])
+        described[name] = _described(
+            requests[name], 0 if users.features is None else users.features.shape[1]
+        )
         digests[name] = own_digest(folder, models[name].posterior_)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict names runs that have not converged
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # the verdict names runs that have not converged
         table = compare(models, by=by, folds=folds)
     scores = table.drop(columns="note").to_dict(orient="index")
     apart = _apart(described)
     fits = (
-        Fit(name, apart[name], **score, converged=models[name].posterior_.converged, made_with=digests[name])
+        Fit(
+            name,
+            apart[name],
+            **score,
+            converged=models[name].posterior_.converged,
+            made_with=digests[name],
+        )
         for name, score in scores.items()
     )
     assert first is not None
@@ -183,9 +240,14 @@ def short_names(folders: Sequence[Path]) -> list[str]:
 
 
 def own_digest(folder: Path, post: Posterior) -> str:
-    """The digest by which a run recognizes itself in a ranking: what it was made with, and its length."""
-    reached = () if post.length is None or post.length.ended == "length" else (post.length.n_iterations,)
-    return digest(json.dumps(_made_with(folder), sort_keys=True), post.n_chains, post.n_draws, *reached)
+    """The digest by which a run recognizes itself in a ranking: what it was made with, and its
+    length."""
+    reached = (
+        () if post.length is None or post.length.ended == "length" else (post.length.n_iterations,)
+    )
+    return digest(
+        json.dumps(_made_with(folder), sort_keys=True), post.n_chains, post.n_draws, *reached
+    )
 
 
 def _made_with(folder: Path) -> dict[str, Any]:
@@ -193,7 +255,9 @@ def _made_with(folder: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text())["made_with"])
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise FileError(f"{path} cannot be read ({error}), so the settings and data of the run are unknown.") from error
+        raise FileError(
+            f"{path} cannot be read ({error}), so the settings and data of the run are unknown."
+        ) from error
 
 
 def check_unchanged(folder: Path, now: dict[str, Any]) -> None:
@@ -202,25 +266,33 @@ def check_unchanged(folder: Path, now: dict[str, Any]) -> None:
     changed = [name for name, value in now.items() if made_with.get(name, value) != value]
     if changed:
         raise InputError(
-            f"The tables of {folder} have changed since the fit ({', '.join(changed)}): put them back, or fit again in another "
+            f"The tables of {folder} have changed since the fit ({', '.join(changed)}): put them "
+            "back, or fit again in another "
             "folder."
         )
 
 
-def _order(folder: Path, observed: Threads | Answers, other: Path, wanted: Threads | Answers, called: str) -> list[int]:
-    """Positions of the wanted observations among these; an error unless they are the same ones with the same outcomes."""
+def _order(
+    folder: Path, observed: Threads | Answers, other: Path, wanted: Threads | Answers, called: str
+) -> list[int]:
+    """Positions of the wanted observations among these; an error unless they are the same ones with
+    the same outcomes."""
     place = {name: t for t, name in enumerate(observed.ids)}
     common = [name for name in wanted.ids if name in place]
     if len(common) < max(len(observed.ids), len(wanted.ids)):
         raise InputError(
-            f"{folder} and {other} are not fits to the same {called}: they have {len(observed.ids)} and {len(wanted.ids)}, and "
+            f"{folder} and {other} are not fits to the same {called}: they have "
+            f"{len(observed.ids)} and {len(wanted.ids)}, and "
             f"{len(common)} in common. Fit both to the same {called}."
         )
     order = [place[name] for name in wanted.ids]
-    differ = [wanted.ids[t] for t in np.flatnonzero(_outcomes(observed)[order] != _outcomes(wanted))]
+    differ = [
+        wanted.ids[t] for t in np.flatnonzero(_outcomes(observed)[order] != _outcomes(wanted))
+    ]
     if differ:
         raise InputError(
-            f"{folder} and {other} have different outcomes in {len(differ)} {called[:-1]}(s), such as "
+            f"{folder} and {other} have different outcomes in {len(differ)} {called[:-1]}(s), "
+            "such as "
             f"{', '.join(differ[:_SHOWN])}: scores of different outcomes cannot be compared."
         )
     return order
@@ -236,14 +308,18 @@ def _outcomes(observed: Threads | Answers) -> NDArray[Any]:
     if observed.rankings is not None:
         columns["ranking"] = observed.rankings
     rows = pd.DataFrame(columns) if observed.choices is None else observed.choices.assign(**columns)
-    return np.array(["\0".join(map(str, row)) for row in rows.itertuples(index=False)], dtype=object)
+    return np.array(
+        ["\0".join(map(str, row)) for row in rows.itertuples(index=False)], dtype=object
+    )
 
 
 def _described(request: Request, n_features: int) -> dict[str, str]:
     """Settings in which runs may differ, in words."""
     return {
         "features": f"{n_features or 'no'} feature{'' if n_features == 1 else 's'}",
-        "covariates": f"covariates {', '.join(request.covariates)}" if request.covariates else "no covariates",
+        "covariates": f"covariates {', '.join(request.covariates)}"
+        if request.covariates
+        else "no covariates",
         "intercept": "intercept" if request.intercept else "no intercept",
         "noise_variance": f"noise_variance {request.noise_variance or 'by likelihood'}",
         **request.answers.described(),
@@ -255,4 +331,7 @@ def _apart(described: dict[str, dict[str, str]]) -> dict[str, str]:
     """The part of each run's description that is not the same for all."""
     names = list(next(iter(described.values())))
     different = [name for name in names if len({words[name] for words in described.values()}) > 1]
-    return {run: ", ".join(words[name] for name in different) or "same settings" for run, words in described.items()}
+    return {
+        run: ", ".join(words[name] for name in different) or "same settings"
+        for run, words in described.items()
+    }

@@ -1,6 +1,8 @@
-"""Runs in folders: from tables to a posterior on disk, and from there to predictions, summaries and pictures.
+"""Runs in folders: from tables to a posterior on disk, and from there to predictions, summaries and
+pictures.
 
-A folder holds request.json (what was asked, enough to ask again), the run's checkpoints, posterior.nc and users.csv.
+A folder holds request.json (what was asked, enough to ask again), the run's checkpoints,
+posterior.nc and users.csv.
 """
 
 import json
@@ -44,7 +46,8 @@ def check_settings(settings: Settings) -> None:
 
 @dataclass(frozen=True)
 class Longer:
-    """What a run that is resumed is asked for beyond what it was asked for at first: draws, seconds or draws made."""
+    """What a run that is resumed is asked for beyond what it was asked for at first: draws, seconds
+    or draws made."""
 
     n_draws: int | None = None
     max_time: float | None = None
@@ -53,10 +56,11 @@ class Longer:
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that was asked of a fit. Paths are absolute, so that a run can be resumed from anywhere.
+    """Everything that was asked of a fit. Paths are absolute, so that a run can be resumed from
+    anywhere.
 
-    threads: the table of observations, which are threads unless ``answers`` names another kind. kinds: a file that says what
-    the columns of the table of users are.
+    threads: the table of observations, which are threads unless ``answers`` names another kind.
+    kinds: a file that says what the columns of the table of users are.
     """
 
     users: str | None
@@ -73,11 +77,27 @@ class Request:
 
     def __post_init__(self) -> None:
         check_settings(self.settings)
-        check_values(AnswerSettings, {name: getattr(self.answers, name) for name in ("kind", "outcome_kind")})
-        options = ("outcome", "by", "common", "groups", "no_intercept", "levels", "items", "item_intercept", "bounds")
+        check_values(
+            AnswerSettings, {name: getattr(self.answers, name) for name in ("kind", "outcome_kind")}
+        )
+        options = (
+            "outcome",
+            "by",
+            "common",
+            "groups",
+            "no_intercept",
+            "levels",
+            "items",
+            "item_intercept",
+            "bounds",
+        )
         given = {name: getattr(self.answers, name) for name in options}
         given["outcome_kind"] = self.answers.outcome_kind != "continuous"
-        given |= {"outcomes": self.outcomes, "covariates": self.covariates, "intercept": self.intercept}
+        given |= {
+            "outcomes": self.outcomes,
+            "covariates": self.covariates,
+            "intercept": self.intercept,
+        }
         given["noise_variance"] = self.noise_variance is not None
         check_options(self.answers.kind, [name for name, value in given.items() if value])
 
@@ -91,22 +111,31 @@ class Request:
         settings = self.settings
         if settings.is_fixed and (more.max_time is not None or more.max_draws is not None):
             raise InputError(
-                "max_time and max_draws are for runs that end when they have converged; this one has chains of fixed length. "
+                "max_time and max_draws are for runs that end when they have converged; this one "
+                "has chains of fixed length. "
                 "Give n_draws."
             )
         if not settings.is_fixed and more.n_draws not in (None, settings.n_draws):
             raise InputError(
-                "n_draws cannot change in a run that ends when it has converged: draws in between were not kept. Give max_time "
+                "n_draws cannot change in a run that ends when it has converged: draws in "
+                "between were not kept. Give max_time "
                 "or max_draws to run longer."
             )
         if more.n_draws is not None:
             every = max(1, settings.n_draws // settings.n_whole)
-            settings = replace(settings, n_draws=more.n_draws, n_whole=max(1, more.n_draws // every))
-        limits = {name: value for name in ("max_time", "max_draws") if (value := getattr(more, name)) is not None}
+            settings = replace(
+                settings, n_draws=more.n_draws, n_whole=max(1, more.n_draws // every)
+            )
+        limits = {
+            name: value
+            for name in ("max_time", "max_draws")
+            if (value := getattr(more, name)) is not None
+        }
         return replace(self, settings=replace(settings, **limits))
 
     def without_streams(self, keep: Callable[[str | None, str], str | None]) -> "Request":
-        """The same with files in the place of pipes, which can be read only once; keep: gives a copy of what a pipe holds."""
+        """The same with files in the place of pipes, which can be read only once; keep: gives a
+        copy of what a pipe holds."""
         return replace(
             self,
             users=keep(self.users, "users"),
@@ -128,20 +157,35 @@ class Request:
         path = folder / "request.json"
         check_folder(folder)
         if not path.is_file():
-            raise FileError(f"{folder} is not a run that 'dualview fit' started: it has no request.json.")
+            raise FileError(
+                f"{folder} is not a run that 'dualview fit' started: it has no request.json."
+            )
         try:
             content = json.loads(path.read_text())
-            if content.get("threads") and content.get("answers", {}).get("kind", "threads") == "threads":
-                content.setdefault("noise_variance", "paper")  # the prior of earlier versions, with which their runs continue
+            if (
+                content.get("threads")
+                and content.get("answers", {}).get("kind", "threads") == "threads"
+            ):
+                content.setdefault(
+                    "noise_variance", "paper"
+                )  # the prior of earlier versions, with which their runs continue
             columns = Columns(**content.pop("columns"))
             covariates = tuple(content.pop("covariates"))
-            settings = Settings(**{name: content.pop(name) for name in setting_names(Settings) if name in content})
+            settings = Settings(
+                **{name: content.pop(name) for name in setting_names(Settings) if name in content}
+            )
             answers: dict[str, Any] = content.pop("answers", {})
-            answers |= {name: tuple(value) for name, value in answers.items() if isinstance(value, list)}
+            answers |= {
+                name: tuple(value) for name, value in answers.items() if isinstance(value, list)
+            }
             asked = AnswerSettings(**answers)
-            return cls(**content, columns=columns, covariates=covariates, settings=settings, answers=asked)
+            return cls(
+                **content, columns=columns, covariates=covariates, settings=settings, answers=asked
+            )
         except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
-            raise FileError(f"{path} cannot be read ({error}): it is damaged. Fit again into another folder.") from error
+            raise FileError(
+                f"{path} cannot be read ({error}): it is damaged. Fit again into another folder."
+            ) from error
 
 
 def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
@@ -169,15 +213,22 @@ def _fit_run(request: Request, folder: Path, n_jobs: int, quiet: bool) -> str:
     write_whole(folder / "users.csv", csv_bytes(user_table(model)))
     if isinstance(observed, Answers):
         write_about(folder, observed, request.answers)
-    check_whole(model.posterior_, request.settings, f"to continue, give the same command, or: {resume_command(folder)}")
+    check_whole(
+        model.posterior_,
+        request.settings,
+        f"to continue, give the same command, or: {resume_command(folder)}",
+    )
     text = summary_text(summarise(folder))
     if not model.posterior_.converged and model.posterior_.approximation is None:
-        text += f"\nTo draw more: {resume_command(folder)}{_more(model.posterior_, request.settings)}"
+        text += (
+            f"\nTo draw more: {resume_command(folder)}{_more(model.posterior_, request.settings)}"
+        )
     return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
 
 
 def estimator(settings: Settings, folder: Path | None, n_jobs: int, quiet: bool) -> DualViewMixture:
-    """An estimator with these settings that saves to a folder, if any, with a progress bar on a terminal unless quiet."""
+    """An estimator with these settings that saves to a folder, if any, with a progress bar on a
+    terminal unless quiet."""
     parameters = settings.parameters() | {"alpha": concentration_from_text(settings.alpha)}
     progress = not quiet and sys.stderr.isatty()
     return DualViewMixture(**parameters, checkpoint=folder, n_jobs=n_jobs, progress=progress)
@@ -193,16 +244,24 @@ def _more(post: Posterior, settings: Settings) -> str:
 
 
 def check_whole(post: Posterior, settings: Settings, advice: str) -> None:
-    """Raise KeyboardInterrupt where Ctrl-C has ended a fit before its end; advice: how to continue it."""
+    """Raise KeyboardInterrupt where Ctrl-C has ended a fit before its end; advice: how to continue
+    it."""
     if post.length is None or post.length.ended != "interrupted":
         return
     made = post.n_draws if post.summary is None else post.summary.sizes["iteration"]
-    reached = f"{made:,} of {settings.n_draws:,} draws" if settings.is_fixed else f"{post.length.n_iterations:,} iterations"
+    reached = (
+        f"{made:,} of {settings.n_draws:,} draws"
+        if settings.is_fixed
+        else f"{post.length.n_iterations:,} iterations"
+    )
     raise KeyboardInterrupt(f"{reached} of each chain are made and saved; {advice}")
 
 
-def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request, folder: Path) -> None:
-    """Fit. The request is on disk before the work, so that a killed run can be resumed; a fit that is refused leaves none."""
+def _fit(
+    model: DualViewMixture, features: Any, behavior: Any, request: Request, folder: Path
+) -> None:
+    """Fit. The request is on disk before the work, so that a killed run can be resumed; a fit that
+    is refused leaves none."""
     started = (folder / "manifest.json").exists()
     if not started:
         request.save(folder)
@@ -211,7 +270,9 @@ def _fit(model: DualViewMixture, features: Any, behavior: Any, request: Request,
             warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says it
             model.fit(features, behavior)
     except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(f"{str(error) or 'what was made is saved'}; to continue: {resume_command(folder)}") from None
+        raise KeyboardInterrupt(
+            f"{str(error) or 'what was made is saved'}; to continue: {resume_command(folder)}"
+        ) from None
     except InputError as error:
         if not started and not (folder / "manifest.json").exists():
             (folder / "request.json").unlink(missing_ok=True)
@@ -235,14 +296,16 @@ def _with_file(message: str, request: Request) -> str:
 
 
 def read_inputs(request: Request) -> tuple[Users, Threads | Answers | None]:
-    """The tables of users and of what was observed; no observations where the fit is of features alone."""
+    """The tables of users and of what was observed; no observations where the fit is of features
+    alone."""
     if request.users is None:
         raise InputError("A table of users is needed, with an id for each.")
     users = read_users(Path(request.users), request.columns)
     if request.threads is None:
         if request.answers.kind != "threads":
             raise InputError(
-                f"--kind {request.answers.kind} needs a table of {request.observations} after that of the users, as in "
+                f"--kind {request.answers.kind} needs a table of {request.observations} after "
+                "that of the users, as in "
                 "'dualview fit users.csv answers.csv'."
             )
         return users, None
@@ -261,7 +324,14 @@ def read_observations(
     """Observations of users with these ids: those of the request, or new ones of the same kind."""
     drop = request.drop_unknown if drop_unknown is None else drop_unknown
     if request.answers.kind != "threads":
-        return read_answers(path, users, request.columns, request.answers, drop_unknown=drop, need_outcome=need_outcome)
+        return read_answers(
+            path,
+            users,
+            request.columns,
+            request.answers,
+            drop_unknown=drop,
+            need_outcome=need_outcome,
+        )
     columns = replace(request.columns, outcome=request.answers.outcome or request.columns.outcome)
     if outcomes is None and need_outcome and request.outcomes is not None:
         outcomes = Path(request.outcomes)
@@ -291,7 +361,11 @@ def resume_command(folder: Path) -> str:
 def check_folder(folder: Path) -> None:
     """Raise where there is no such folder, or where it holds a run of a newer version."""
     if not folder.is_dir():
-        what = " is a file, not the folder of a run" if folder.exists() else ": there is no such folder"
+        what = (
+            " is a file, not the folder of a run"
+            if folder.exists()
+            else ": there is no such folder"
+        )
         raise FileError(f"{folder}{what}.")
     check_not_newer(folder)
 
@@ -301,9 +375,14 @@ def opened(folder: Path) -> DualViewMixture:
     path = folder / "posterior.nc"
     check_folder(folder)
     if not path.is_file() and not (folder / "request.json").is_file():
-        raise FileError(f"{folder} is not the folder of a run: it has neither posterior.nc nor request.json.")
+        raise FileError(
+            f"{folder} is not the folder of a run: it has neither posterior.nc nor request.json."
+        )
     if not path.is_file():
-        raise FileError(f"{folder} has no posterior.nc: the run is not finished. To continue: {resume_command(folder)}")
+        raise FileError(
+            f"{folder} has no posterior.nc: the run is not finished. To continue: "
+            f"{resume_command(folder)}"
+        )
     return DualViewMixture.from_posterior(load(path))
 
 
@@ -317,13 +396,22 @@ def refittable(request: Request, post: Posterior, behavior: Any) -> DualViewMixt
 def user_table(model: DualViewMixture) -> pd.DataFrame:
     """A row per user: id, cluster, probability of membership, latent coefficient with interval."""
     post = model.posterior_
-    table = pd.DataFrame({"user": post.user_ids, "cluster": model.labels_, "membership": post.partition_estimate().membership})
+    table = pd.DataFrame(
+        {
+            "user": post.user_ids,
+            "cluster": model.labels_,
+            "membership": post.partition_estimate().membership,
+        }
+    )
     if "z_behavior" in post:
         table["behavior_cluster"] = model.behavior_labels_
         table["acts_otherwise"] = (post.flat("z") != post.flat("z_behavior")).mean(axis=0)
     if "latent" in post:
         shape = len(post.user_ids), len(post.latent_names)
-        medians, intervals = model.latent_.reshape(shape), post.interval("latent", 0.95).reshape(*shape, 2)
+        medians, intervals = (
+            model.latent_.reshape(shape),
+            post.interval("latent", 0.95).reshape(*shape, 2),
+        )
         for j, name in enumerate(post.latent_names):
             prefix = "latent" if len(post.latent_names) == 1 else f"latent.{name}"
             table[f"{prefix}_median"] = medians[:, j]
@@ -336,7 +424,9 @@ def summarise(folder: Path) -> dict[str, Any]:
     model = opened(folder)
     post = model.posterior_
     estimate = post.partition_estimate()
-    clusters = [_profile(post, model, cluster, estimate.membership) for cluster in range(model.n_clusters_)]
+    clusters = [
+        _profile(post, model, cluster, estimate.membership) for cluster in range(model.n_clusters_)
+    ]
     return {
         "users": post.n_users,
         "chains": post.n_chains,
@@ -352,7 +442,9 @@ def summarise(folder: Path) -> dict[str, Any]:
     }
 
 
-def _profile(post: Posterior, model: DualViewMixture, cluster: int, membership: Any) -> dict[str, Any]:
+def _profile(
+    post: Posterior, model: DualViewMixture, cluster: int, membership: Any
+) -> dict[str, Any]:
     members = np.flatnonzero(model.labels_ == cluster)
     typical = members[np.argsort(-membership[members], kind="stable")][:5]
     profile: dict[str, Any] = {
@@ -362,7 +454,9 @@ def _profile(post: Posterior, model: DualViewMixture, cluster: int, membership: 
     }
     if post.features is not None:
         means = post.features[members].mean(axis=0)
-        profile["feature_means"] = {name: float(mean) for name, mean in zip(post.feature_names, means, strict=True)}
+        profile["feature_means"] = {
+            name: float(mean) for name, mean in zip(post.feature_names, means, strict=True)
+        }
     if post.cells is not None and post.codebook is not None:
         profile |= table_profile(post.codebook, post.cells.take(members))
     if "latent" in post:
@@ -371,7 +465,8 @@ def _profile(post: Posterior, model: DualViewMixture, cluster: int, membership: 
 
 
 def _latent_of(post: Posterior, members: Any) -> dict[str, Any]:
-    """The mean latent coefficient of a cluster's users with its interval; by name, where each user has several."""
+    """The mean latent coefficient of a cluster's users with its interval; by name, where each user
+    has several."""
     draws = post.flat("latent").reshape(-1, post.n_users, len(post.latent_names))
     found = [mean_latent(draws[..., part], members) for part in range(draws.shape[2])]
     texts = [{"median": mean.median, "low": mean.low, "high": mean.high} for mean in found]
@@ -396,39 +491,58 @@ def summary_text(summary: dict[str, Any]) -> str:
     lines = [
         f"{summary['users']} users in {len(summary['clusters'])} clusters "
         f"({summary['clusters_in_an_average_draw']:.1f} in an average draw); "
-        f"{summary['chains']} chains of {summary['draws_per_chain']} draws{_length_text(summary['length'])}."
+        f"{summary['chains']} chains of {summary['draws_per_chain']} "
+        f"draws{_length_text(summary['length'])}."
     ]
     if summary["alpha_prior"] is not None:
         lines.append(f"Prior of the concentration alpha: {summary['alpha_prior']}.")
     for cluster in summary["clusters"]:
-        line = f"  cluster {cluster['cluster']}: {cluster['size']} users, such as {', '.join(cluster['typical_users'])}"
+        line = (
+            f"  cluster {cluster['cluster']}: {cluster['size']} users, such as "
+            f"{', '.join(cluster['typical_users'])}"
+        )
         if "latent" in cluster:
             line += _latent_text(cluster["latent"])
         if "feature_means" in cluster:
-            line += "; " + ", ".join(f"{name} {mean:.4g}" for name, mean in cluster["feature_means"].items())
+            line += "; " + ", ".join(
+                f"{name} {mean:.4g}" for name, mean in cluster["feature_means"].items()
+            )
         line += _table_text(cluster)
         lines.append(line)
     verdict = summary["verdict"].replace("(n_warmup, n_draws)", "(--warmup, --draws)")
     verdict = verdict.replace("(max_time, max_draws)", "(--max-time, --max-draws)")
     certain = [text for name in ("certainty", "agreement") if (text := summary[name]) is not None]
-    return "\n".join([*lines, *certain, verdict.replace("plots.traces", "the pictures of 'dualview plot'")])
+    return "\n".join(
+        [*lines, *certain, verdict.replace("plots.traces", "the pictures of 'dualview plot'")]
+    )
 
 
 def _latent_text(latent: dict[str, Any]) -> str:
     """The latent coefficient of a cluster, or each of them by name."""
     single = set(latent) == {"median", "low", "high"} and not isinstance(latent["median"], dict)
-    named = {"latent": latent} if single else {f"latent {name}": mean for name, mean in latent.items()}
-    texts = [f"{name} {mean['median']:.4g} ({mean['low']:.4g} to {mean['high']:.4g})" for name, mean in named.items()]
+    named = (
+        {"latent": latent} if single else {f"latent {name}": mean for name, mean in latent.items()}
+    )
+    texts = [
+        f"{name} {mean['median']:.4g} ({mean['low']:.4g} to {mean['high']:.4g})"
+        for name, mean in named.items()
+    ]
     return "; " + ", ".join(texts)
 
 
 def _length_text(length: dict[str, Any] | None) -> str:
-    """How long chains were that were not of fixed length, and what ended them before they had converged."""
+    """How long chains were that were not of fixed length, and what ended them before they had
+    converged."""
     if length is None or length["ended"] == "length":
         return ""
-    ended = {"max_time": "; the time ran out", "max_draws": "; the limit of draws was reached", "interrupted": "; interrupted"}
+    ended = {
+        "max_time": "; the time ran out",
+        "max_draws": "; the limit of draws was reached",
+        "interrupted": "; interrupted",
+    }
     return (
-        f", {length['stride']} iterations apart, after {length['n_warmup']:,} of {length['n_iterations']:,} iterations as "
+        f", {length['stride']} iterations apart, after {length['n_warmup']:,} of "
+        f"{length['n_iterations']:,} iterations as "
         f"warm-up{ended.get(length['ended'], '')}"
     )
 
@@ -444,12 +558,17 @@ def plot_run(folder: Path) -> list[Path]:
 
     model = opened(folder)
     post = model.posterior_
-    pictures: dict[str, Any] = {"clusters": lambda: plots.clusters(post)[0], "traces": lambda: plots.traces(post)[0, 0]}
+    pictures: dict[str, Any] = {
+        "clusters": lambda: plots.clusters(post)[0],
+        "traces": lambda: plots.traces(post)[0, 0],
+    }
     if post.n_users <= 5000:
         pictures["similarity"] = lambda: plots.similarity(post)
     if "features" in post.units and len(post.feature_names) > 1:
         pictures["features"] = lambda: plots.features(model)
-    if post.codebook is not None and any(column.levels for column in post.codebook.columns if column.kind != "ignore"):
+    if post.codebook is not None and any(
+        column.levels for column in post.codebook.columns if column.kind != "ignore"
+    ):
         pictures["levels"] = lambda: plots.levels(post)[0]
     if "latent" in post:
         pictures["latent"] = lambda: _latent_picture(model)

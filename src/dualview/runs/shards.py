@@ -6,7 +6,9 @@ from dualview.inputs.sharding import sharded
 from dualview.settings import Columns
 
 
-def write_folder(users: Path, threads: Path | None, out: Path, names: Columns, sizes: tuple[int, int], drop: bool) -> str:
+def write_folder(
+    users: Path, threads: Path | None, out: Path, names: Columns, sizes: tuple[int, int], drop: bool
+) -> str:
     """Write the folder, and return a text on what is in it."""
     shards, notes = sharded(out, users, threads, names, sizes, drop)
     told = f"{shards!r}".removeprefix("Shards(").removesuffix(")")

@@ -1,4 +1,5 @@
-"""Tables that come to a fit from pipes: copies stay in the run's folder, for everything that reads the tables again."""
+"""Tables that come to a fit from pipes: copies stay in the run's folder, for everything that reads
+the tables again."""
 
 import hashlib
 import os
@@ -16,10 +17,11 @@ _FOLDER = "inputs"
 
 @contextmanager
 def kept_streams(run: Path) -> Iterator[Callable[[str | None, str], str | None]]:
-    """A function that copies what a pipe gives to the run's folder and returns the copy's path; other paths stay.
+    """A function that copies what a pipe gives to the run's folder and returns the copy's path;
+    other paths stay.
 
-    A copy's name has a digest of its content, so that no other content ever takes its place. A fit that is refused before its
-    run begins leaves no copy.
+    A copy's name has a digest of its content, so that no other content ever takes its place. A fit
+    that is refused before its run begins leaves no copy.
     """
     made: dict[Path, str] = {}
 

@@ -1,4 +1,5 @@
-"""Data in a folder of shards: users with their features, threads with their participants and outcomes."""
+"""Data in a folder of shards: users with their features, threads with their participants and
+outcomes."""
 
 from dualview.shards.folder import Shards
 

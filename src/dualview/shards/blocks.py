@@ -1,8 +1,9 @@
 """What one shard holds: some users, or some threads.
 
-A block of U users has features (U, D) and may have ids. A block of T threads has outcomes (T,), and who took part in them: the
-entries of thread t are starts[t] to starts[t + 1] of columns and weights, and columns count through the block's own users, a
-sorted list of positions among all users.
+A block of U users has features (U, D) and may have ids. A block of T threads has outcomes (T,), and
+who took part in them: the entries of thread t are starts[t] to starts[t + 1] of columns and
+weights, and columns count through the block's own users, a sorted list of positions among all
+users.
 """
 
 import io
@@ -30,7 +31,8 @@ class UserBlock(NamedTuple):
 
 
 class ThreadBlock(NamedTuple):
-    """Threads in their order: starts (T + 1,), columns and weights (E,) of entries, outcomes (T,)."""
+    """Threads in their order: starts (T + 1,), columns and weights (E,) of entries, outcomes
+    (T,)."""
 
     starts: NDArray[np.int64]
     columns: NDArray[np.uint32]
@@ -63,7 +65,9 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise
     except Exception as error:  # a damaged archive makes the readers below raise anything at all
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise FileError(f"{path} cannot be read as a shard: {reason[:300]}. Write the shards again.") from error
+        raise FileError(
+            f"{path} cannot be read as a shard: {reason[:300]}. Write the shards again."
+        ) from error
 
 
 def _refuse(path: Path, reason: str) -> FileError:
@@ -76,7 +80,9 @@ def read_users(path: Path, n_users: int, n_features: int, has_ids: bool) -> User
     features, ids = arrays.get("features"), arrays.get("ids")
     if features is None or features.dtype != np.float64 or features.shape != (n_users, n_features):
         found = "none" if features is None else f"{features.shape} of {features.dtype}"
-        raise _refuse(path, f"its features must be {(n_users, n_features)} of float64, and are {found}")
+        raise _refuse(
+            path, f"its features must be {(n_users, n_features)} of float64, and are {found}"
+        )
     if not np.isfinite(features).all():
         raise _refuse(path, "its features have NaN or infinite numbers")
     if has_ids and (ids is None or ids.dtype.kind != "U" or ids.shape != (n_users,)):
@@ -95,7 +101,11 @@ def read_threads(path: Path, n_threads: int, n_users: int) -> ThreadBlock:
     if len(block.outcome) != n_threads or len(block.starts) != n_threads + 1:
         raise _refuse(path, f"it must have {n_threads} threads, and has {len(block.outcome)}")
     n_entries = len(block.columns)
-    ordered = block.starts[0] == 0 and block.starts[-1] == n_entries and bool((np.diff(block.starts) >= 0).all())
+    ordered = (
+        block.starts[0] == 0
+        and block.starts[-1] == n_entries
+        and bool((np.diff(block.starts) >= 0).all())
+    )
     if not ordered or len(block.weights) != n_entries:
         raise _refuse(path, "its threads do not add up to its entries")
     if n_entries and int(block.columns.max()) >= n_users:
@@ -111,9 +121,14 @@ def read_members(path: Path, n_members: int, n_users: int) -> NDArray[np.uint32]
         members: NDArray[np.uint32] = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # as above
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise FileError(f"{path} cannot be read as the users of a shard: {reason[:300]}. Write the shards again.") from error
+        raise FileError(
+            f"{path} cannot be read as the users of a shard: {reason[:300]}. Write the shards "
+            "again."
+        ) from error
     if members.dtype != np.uint32 or members.shape != (n_members,):
-        raise _refuse(path, f"it must have {n_members} users, and has {members.shape} of {members.dtype}")
+        raise _refuse(
+            path, f"it must have {n_members} users, and has {members.shape} of {members.dtype}"
+        )
     if n_members and int(members[-1]) >= n_users:
         raise _refuse(path, f"it has a user beyond the {n_users} of the folder")
     return members

@@ -1,7 +1,8 @@
 """A folder of shards: its manifest, and its blocks one at a time.
 
-``shards.json`` says how many users and threads there are, and which file holds which of them. A file of users is
-``users-00000.npz``; one of threads is ``threads-00000.npz``, and ``threads-00000.users.npy`` lists who takes part in them.
+``shards.json`` says how many users and threads there are, and which file holds which of them. A
+file of users is ``users-00000.npz``; one of threads is ``threads-00000.npz``, and
+``threads-00000.users.npy`` lists who takes part in them.
 """
 
 import json
@@ -22,7 +23,8 @@ FORMAT, VERSION = "dualview shards", 1
 
 
 class UserEntry(NamedTuple):
-    """A file of users: where they begin among all users, how many they are, and the bytes of the file."""
+    """A file of users: where they begin among all users, how many they are, and the bytes of the
+    file."""
 
     file: str
     first: int
@@ -40,7 +42,8 @@ class UserEntry(NamedTuple):
 
 
 class ThreadEntry(NamedTuple):
-    """A file of threads: where they begin among all, how many they are, their users, entries, and the bytes of the file."""
+    """A file of threads: where they begin among all, how many they are, their users, entries, and
+    the bytes of the file."""
 
     file: str
     first: int
@@ -95,7 +98,10 @@ class Manifest(NamedTuple):
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f'it does not say "format": "{FORMAT}"')
         if content.get("version") != VERSION:
-            raise ValueError(f"it has version {content.get('version')!r}, and this dualview reads version {VERSION}")
+            raise ValueError(
+                f"it has version {content.get('version')!r}, and this dualview reads version "
+                f"{VERSION}"
+            )
         users = _entries(UserEntry, content["users"])
         threads = _entries(ThreadEntry, content["threads"])
         names = content["features"]
@@ -116,7 +122,10 @@ def _entries(kind: Any, rows: Any) -> tuple[Any, ...]:
         if Path(row["file"]).name != row["file"] or not row["file"].endswith(".npz"):
             raise ValueError(f"{row['file']!r} is no name of a shard")
         numbers = [value for name, value in row.items() if name != "file"]
-        if not all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in numbers):
+        if not all(
+            isinstance(value, int) and not isinstance(value, bool) and value >= 0
+            for value in numbers
+        ):
             raise ValueError(f"{row['file']} must have whole numbers")
         entries.append(kind(**row))
     return tuple(sorted(entries, key=lambda entry: entry.first))
@@ -126,7 +135,9 @@ def _check_order(entries: tuple[Any, ...], what: str, total: int) -> None:
     position = 0
     for entry in entries:
         if entry.first != position:
-            raise ValueError(f"{entry.file} begins at {entry.first} of the {what}, where {position} was due")
+            raise ValueError(
+                f"{entry.file} begins at {entry.first} of the {what}, where {position} was due"
+            )
         position = entry.stop
     if position != total:
         raise ValueError(f"its files have {position} {what}, where {total} were due")
@@ -135,16 +146,16 @@ def _check_order(entries: tuple[Any, ...], what: str, total: int) -> None:
 class Shards:
     """Data of a fit in a folder of shards, which need not fit into memory together.
 
-    ``write_shards`` and ``dualview shard`` write such folders. ``DualViewMixture(engine="variational").fit(Shards(folder))``
-    fits them.
+    ``write_shards`` and ``dualview shard`` write such folders.
+    ``DualViewMixture(engine="variational").fit(Shards(folder))`` fits them.
 
     Parameters
     ----------
     folder : path
         The folder. All workers of a fit must see it under this path.
     cache : float, optional
-        Bytes of shards that each process of a fit keeps in memory; those beyond are read again when they are needed. By
-        default a quarter of the memory that the process may use.
+        Bytes of shards that each process of a fit keeps in memory; those beyond are read again when
+        they are needed. By default a quarter of the memory that the process may use.
 
     Examples
     --------
@@ -156,7 +167,7 @@ class Shards:
     ...     shards = dv.write_shards(f"{folder}/forum", forum.features, behavior, users_per_shard=20)
     ...     shards, len(shards.users)
     (Shards(40 users in 2 shards, 60 threads in 1 shard, 2 features), 2)
-    """
+    """  # noqa: E501
 
     def __init__(self, folder: str | os.PathLike[str], *, cache: float | None = None) -> None:
         self.folder = file_path(folder, "folder").absolute()
@@ -167,17 +178,24 @@ class Shards:
     def _manifest(self) -> Manifest:
         path = self.folder / MANIFEST
         if not self.folder.is_dir():
-            raise FileError(f"{self.folder}: there is no such folder. Write one with dv.write_shards or dualview shard.")
+            raise FileError(
+                f"{self.folder}: there is no such folder. Write one with dv.write_shards or "
+                "dualview shard."
+            )
         try:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
             reason = error.strerror or str(error)
-            raise FileError(f"{self.folder} is no folder of shards: {MANIFEST} cannot be read ({reason}).") from error
+            raise FileError(
+                f"{self.folder} is no folder of shards: {MANIFEST} cannot be read ({reason})."
+            ) from error
         try:
             return Manifest.from_json(text)
         except (ValueError, KeyError, TypeError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise FileError(f"{path} is no manifest of shards: {reason}. Write the shards again.") from error
+            raise FileError(
+                f"{path} is no manifest of shards: {reason}. Write the shards again."
+            ) from error
 
     def _check_files(self) -> None:
         """All files are there with the sizes they were written with."""
@@ -187,10 +205,15 @@ class Shards:
         for file, due in sizes.items():
             path = self.folder / file
             if not path.is_file():
-                raise FileError(f"{self.folder} lacks {file}, which {MANIFEST} lists. Write the shards again.")
+                raise FileError(
+                    f"{self.folder} lacks {file}, which {MANIFEST} lists. Write the shards again."
+                )
             if due is not None and path.stat().st_size != due:
                 found = path.stat().st_size
-                raise FileError(f"{path} has {found:,} bytes, where {due:,} were written. Write the shards again.")
+                raise FileError(
+                    f"{path} has {found:,} bytes, where {due:,} were written. Write the shards "
+                    "again."
+                )
 
     @property
     def users(self) -> tuple[UserEntry, ...]:
@@ -225,7 +248,9 @@ class Shards:
     def read_users(self, number: int) -> UserBlock:
         """The users of a file."""
         entry = self.users[number]
-        return read_users(self.folder / entry.file, entry.n_users, len(self.feature_names), self.manifest.has_ids)
+        return read_users(
+            self.folder / entry.file, entry.n_users, len(self.feature_names), self.manifest.has_ids
+        )
 
     def read_threads(self, number: int) -> ThreadBlock:
         """The threads of a file."""
@@ -233,7 +258,8 @@ class Shards:
         return read_threads(self.folder / entry.file, entry.n_threads, entry.n_users)
 
     def members(self, number: int) -> NDArray[np.uint32]:
-        """Positions among all users of those who take part in the threads of a file, in order; mapped, not read."""
+        """Positions among all users of those who take part in the threads of a file, in order;
+        mapped, not read."""
         entry = self.threads[number]
         return read_members(self.folder / entry.members_file, entry.n_users, self.n_users)
 

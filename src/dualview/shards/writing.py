@@ -1,7 +1,7 @@
 """Writes a folder of shards in one pass: users first, then threads, in pieces of any size.
 
-Memory holds one shard and what is waiting for the next. Files are written into a folder of another name beside the place, which
-is renamed at the end: there is a whole folder or none.
+Memory holds one shard and what is waiting for the next. Files are written into a folder of another
+name beside the place, which is renamed at the end: there is a whole folder or none.
 """
 
 import contextlib
@@ -27,13 +27,23 @@ _MOST_USERS = 2**32  # positions of users are 32-bit numbers
 
 
 class ShardWriter:
-    """Takes users, then threads, and writes a shard whenever there is enough for one. A context: leaving it makes the folder.
+    """Takes users, then threads, and writes a shard whenever there is enough for one. A context:
+    leaving it makes the folder.
 
     An error inside the context leaves nothing behind.
     """
 
-    def __init__(self, folder: Path, feature_names: list[str], has_ids: bool, users_each: int, threads_each: int) -> None:
-        self.folder = Path(os.path.realpath(folder))  # a link stays, and its target becomes the folder
+    def __init__(
+        self,
+        folder: Path,
+        feature_names: list[str],
+        has_ids: bool,
+        users_each: int,
+        threads_each: int,
+    ) -> None:
+        self.folder = Path(
+            os.path.realpath(folder)
+        )  # a link stays, and its target becomes the folder
         self.feature_names = tuple(feature_names)
         self.has_ids = has_ids
         self.users_each, self.threads_each = users_each, threads_each
@@ -46,11 +56,18 @@ class ShardWriter:
 
     def __enter__(self) -> Self:
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            raise FileError(f"{self.folder} exists already. Name another folder, or delete this one.")
+            raise FileError(
+                f"{self.folder} exists already. Name another folder, or delete this one."
+            )
         make_folder(self._part)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         try:
             if kind is None:
                 self._finish()
@@ -67,16 +84,25 @@ class ShardWriter:
         while self._users.n >= self.users_each:
             self._write_users(self.users_each)
 
-    def add_threads(self, counts: NDArray[np.int64], columns: NDArray[np.int64], weights: Array, outcome: Array) -> None:
-        """More threads: participants of each (n,), then of all of them in order their positions and weights; outcomes (n,)."""
+    def add_threads(
+        self, counts: NDArray[np.int64], columns: NDArray[np.int64], weights: Array, outcome: Array
+    ) -> None:
+        """More threads: participants of each (n,), then of all of them in order their positions and
+        weights; outcomes (n,)."""
         if self._users.n:
             self._write_users(self._users.n)
         ends = np.cumsum(counts)
-        for first in range(0, len(counts), self.threads_each):  # so that one piece is no more than a shard
+        for first in range(
+            0, len(counts), self.threads_each
+        ):  # so that one piece is no more than a shard
             rows = slice(first, first + self.threads_each)
             begin, end = (int(ends[first - 1]) if first else 0), int(ends[rows][-1])
             own = {"counts": counts[rows], "outcome": outcome[rows]}
-            self._threads.add(len(counts[rows]), own, {"columns": columns[begin:end], "weights": weights[begin:end]})
+            self._threads.add(
+                len(counts[rows]),
+                own,
+                {"columns": columns[begin:end], "weights": weights[begin:end]},
+            )
             self.n_threads += len(counts[rows])
             while self._threads.n >= self.threads_each:
                 self._write_threads(self.threads_each)
@@ -95,7 +121,9 @@ class ShardWriter:
         block = ThreadBlock(starts, columns.astype(np.uint32), parts["weights"], parts["outcome"])
         file = f"threads-{len(self._written_threads):05d}.npz"
         first = self._written_threads[-1].stop if self._written_threads else 0
-        entry = ThreadEntry(file, first, n, len(members), len(columns), self._write(file, to_bytes(block)))
+        entry = ThreadEntry(
+            file, first, n, len(members), len(columns), self._write(file, to_bytes(block))
+        )
         with _named(self._part / entry.members_file):
             np.save(self._part / entry.members_file, members.astype(np.uint32), allow_pickle=False)
         self._written_threads.append(entry)
@@ -123,7 +151,8 @@ class ShardWriter:
 
 
 class _Waiting:
-    """Rows that wait to be written: arrays of n rows by name, and arrays of entries, some to each row."""
+    """Rows that wait to be written: arrays of n rows by name, and arrays of entries, some to each
+    row."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -137,7 +166,8 @@ class _Waiting:
                 kept.setdefault(name, []).append(values)
 
     def take(self, n: int, counts: str | None = None) -> dict[str, Any]:
-        """The first n rows; counts: the name of the array that says how many entries each row has."""
+        """The first n rows; counts: the name of the array that says how many entries each row
+        has."""
         rows = {name: np.concatenate(parts) for name, parts in self._rows.items()}
         n_entries = 0 if counts is None else int(rows[counts][:n].sum())
         entries = {name: np.concatenate(parts) for name, parts in self._entries.items()}
@@ -154,4 +184,6 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FileError(f"{path} could not be written: {error.strerror or error}. Nothing was left behind.") from error
+        raise FileError(
+            f"{path} could not be written: {error.strerror or error}. Nothing was left behind."
+        ) from error

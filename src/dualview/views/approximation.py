@@ -16,7 +16,8 @@ Array = NDArray[np.float64]
 class Approximation(ABC):
     """q of a view's components and of what they share.
 
-    ``factors`` is the record that the verbs ``expected_score`` and ``absorb`` take. Every method returns a new object.
+    ``factors`` is the record that the verbs ``expected_score`` and ``absorb`` take. Every method
+    returns a new object.
     """
 
     @property
@@ -26,7 +27,8 @@ class Approximation(ABC):
 
     @abstractmethod
     def updates(self) -> tuple[str, ...]:
-        """Names of the methods that update one factor of q each, in the order of a step; each takes the sums of ``absorb``."""
+        """Names of the methods that update one factor of q each, in the order of a step; each takes
+        the sums of ``absorb``."""
 
     @abstractmethod
     def fitted(self, sums: Any) -> float:
@@ -46,18 +48,28 @@ class Approximation(ABC):
 
     @abstractmethod
     def log_ratio(self, state: Any) -> float:
-        """ln p(components, base) − ln q(components, base) at a state that :meth:`draws` made, up to a constant."""
+        """ln p(components, base) − ln q(components, base) at a state that :meth:`draws` made, up to
+        a constant."""
 
     @abstractmethod
     def scores(self, state: Any, vectors: SoftVectors) -> Array:
-        """ln p(vector of user u | component k) at a state, (K, U); what is not observed of a vector is integrated out."""
+        """ln p(vector of user u | component k) at a state, (K, U); what is not observed of a vector
+        is integrated out."""
 
     def completed(self, vectors: SoftVectors) -> SoftVectors:
-        """Vectors with the best q of what is not observed of them, where there is such; as they are by default."""
+        """Vectors with the best q of what is not observed of them, where there is such; as they are
+        by default."""
         return vectors
 
-    def with_hidden(self, rng: np.random.Generator, state: Any, z: NDArray[np.int64], vectors: SoftVectors) -> Any:  # noqa: ARG002
-        """A state that :meth:`draws` made, with what is not observed of the vectors of users in clusters z drawn."""
+    def with_hidden(
+        self,
+        rng: np.random.Generator,  # noqa: ARG002
+        state: Any,
+        z: NDArray[np.int64],  # noqa: ARG002
+        vectors: SoftVectors,  # noqa: ARG002
+    ) -> Any:
+        """A state that :meth:`draws` made, with what is not observed of the vectors of users in
+        clusters z drawn."""
         return state
 
     @abstractmethod
@@ -66,11 +78,13 @@ class Approximation(ABC):
 
     @abstractmethod
     def whitened(self, component: int, x: Array) -> Array:
-        """Vectors x (U, D) about a component's mean, in units of its width, in which near is alike, (U, …)."""
+        """Vectors x (U, D) about a component's mean, in units of its width, in which near is alike,
+        (U, …)."""
 
     @abstractmethod
     def numbers(self) -> Array:
-        """Numbers without constraints that change slowly from step to step, for extrapolation, (n,)."""
+        """Numbers without constraints that change slowly from step to step, for extrapolation,
+        (n,)."""
 
     @abstractmethod
     def with_numbers(self, numbers: Array) -> Self:

@@ -1,4 +1,5 @@
-"""What the rest of the package asks of a view: how likely a user's vector is, and what there is to draw and to keep."""
+"""What the rest of the package asks of a view: how likely a user's vector is, and what there is to
+draw and to keep."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -46,19 +47,22 @@ class ViewState(Protocol):
 
 
 class View(ABC):
-    """The distribution of one vector per user given its cluster, in working units. States and records are the view's own."""
+    """The distribution of one vector per user given its cluster, in working units. States and
+    records are the view's own."""
 
     n_dims: int  # of a vector
 
     @property
     def base_shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of everything the components share, by name, in the order in which ``put_base`` packs it."""
+        """The shape of everything the components share, by name, in the order in which ``put_base``
+        packs it."""
         return {}
 
     @property
     @abstractmethod
     def component_shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of what there is of each component, by name, in the order in which ``put_component`` packs it."""
+        """The shape of what there is of each component, by name, in the order in which
+        ``put_component`` packs it."""
 
     @abstractmethod
     def log_joint(self, state: Any, x: Array, z: Labels) -> float:
@@ -73,11 +77,15 @@ class View(ABC):
         return SoftVectors(x)
 
     def approximate(self, x: Array, responsibilities: Array, joint: bool) -> Any:
-        """q of components and base to start from (``views.approximation.Approximation``), given q(z), (K, U).
+        """q of components and base to start from (``views.approximation.Approximation``), given
+        q(z), (K, U).
 
-        joint: q of the components' means is that of the latent vectors. By default a view cannot be approximated.
+        joint: q of the components' means is that of the latent vectors. By default a view cannot be
+        approximated.
         """
-        raise NotImplementedError(f"{type(self).__name__} lacks `approximate`: it has no variational approximation.")
+        raise NotImplementedError(
+            f"{type(self).__name__} lacks `approximate`: it has no variational approximation."
+        )
 
     @abstractmethod
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> ViewState:
@@ -88,16 +96,19 @@ class View(ABC):
         """Vectors given their components."""
 
     def observed(self, x: Array, before: Array) -> tuple["View", Array]:  # noqa: ARG002
-        """Complete vectors x as they would be observed, where ``before`` was: the view and what it sees; by default all."""
+        """Complete vectors x as they would be observed, where ``before`` was: the view and what it
+        sees; by default all."""
         return self, x
 
     def design(self, x: Array) -> Array:
-        """What a link lets latent vectors follow, (U, …): numbers that are 0 on average; by default none."""
+        """What a link lets latent vectors follow, (U, …): numbers that are 0 on average; by default
+        none."""
         return np.empty((len(x), 0))
 
     @abstractmethod
     def record(self, state: Any, x: Array, rows: Array) -> Any:
-        """The state and its vectors as the sampler sees them: a record of a registered kind. rows (D, U): vectors observed."""
+        """The state and its vectors as the sampler sees them: a record of a registered kind. rows
+        (D, U): vectors observed."""
 
     @abstractmethod
     def state(self, record: Any) -> ViewState:
@@ -122,7 +133,8 @@ class View(ABC):
         return self.state(records[0])
 
     def joined(self, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """What there is of its parts, by name, as what there is of the whole; arrays may have leading axes."""
+        """What there is of its parts, by name, as what there is of the whole; arrays may have
+        leading axes."""
         return parts[0]
 
     @abstractmethod
@@ -135,8 +147,11 @@ class View(ABC):
 
     def any_narrow(self, records: Sequence[Any], least: float) -> bool:
         """Whether clusters are that narrow in some of its parts."""
-        return any(part.is_narrow(record, least) for part, record in zip(self.parts, records, strict=True))
+        return any(
+            part.is_narrow(record, least) for part, record in zip(self.parts, records, strict=True)
+        )
 
     def is_narrow(self, record: Any, least: float) -> bool:  # noqa: ARG002
-        """Whether clusters are so narrow in some direction that their variance is below the least; by default never."""
+        """Whether clusters are so narrow in some direction that their variance is below the least;
+        by default never."""
         return False

@@ -1,7 +1,9 @@
-"""Columns in independent blocks: a view for each, which together are one view to everything but the sampler.
+"""Columns in independent blocks: a view for each, which together are one view to everything but the
+sampler.
 
-Vectors of the blocks stand side by side, and so do means; matrices are block diagonal. Where a table of features is one of
-several, its blocks are those of the tables, and labels may be of each table: z (U,), or (T, U).
+Vectors of the blocks stand side by side, and so do means; matrices are block diagonal. Where a
+table of features is one of several, its blocks are those of the tables, and labels may be of each
+table: z (U,), or (T, U).
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +43,8 @@ class BlockedState(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockedView(View):
-    """blocks: a view for each. owners: the table of each. intervals: of all columns, where some cells are not exact."""
+    """blocks: a view for each. owners: the table of each. intervals: of all columns, where some
+    cells are not exact."""
 
     blocks: tuple[View, ...]
     owners: tuple[int, ...]
@@ -52,7 +55,10 @@ class BlockedView(View):
         """The numbers of all tables."""
         places = layout.of_numbers
         blocks = (
-            GaussianView(own.stop - own.start, intervals=None if intervals is None else intervals.columns(own))
+            GaussianView(
+                own.stop - own.start,
+                intervals=None if intervals is None else intervals.columns(own),
+            )
             for _, own in places
         )
         return cls(tuple(blocks), tuple(table for table, _ in places), intervals)
@@ -61,7 +67,10 @@ class BlockedView(View):
     def of_categories(cls, layout: Layout, shares: Sequence[tuple[float, ...]]) -> "BlockedView":
         """The nominal columns of all tables."""
         places = layout.of_categories
-        return cls(tuple(NominalView(tuple(shares[own])) for _, own in places), tuple(table for table, _ in places))
+        return cls(
+            tuple(NominalView(tuple(shares[own])) for _, own in places),
+            tuple(table for table, _ in places),
+        )
 
     @property
     def n_dims(self) -> int:  # type: ignore[override]
@@ -90,7 +99,8 @@ class BlockedView(View):
         return {name: shape or (len(self.blocks),) for name, shape in shapes.items()}
 
     def joined(self, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """What there is of the blocks, by name, as what there is of them all; arrays may have leading axes."""
+        """What there is of the blocks, by name, as what there is of them all; arrays may have
+        leading axes."""
         names = dict.fromkeys(name for part in parts for name in part)
         return {name: self._join(name, [part.get(name) for part in parts]) for name in names}
 
@@ -107,7 +117,9 @@ class BlockedView(View):
             return np.stack([np.asarray(part, dtype=np.float64) for part in parts], axis=-1)
         if n_axes == 1:
             return np.concatenate(parts, axis=-1)
-        found = np.zeros((*parts[0].shape[:-2], *(sum(shape[0] for shape in self._shapes[name]),) * 2))
+        found = np.zeros(
+            (*parts[0].shape[:-2], *(sum(shape[0] for shape in self._shapes[name]),) * 2)
+        )
         for part, own in zip(parts, _slices(self._shapes[name]), strict=True):
             found[..., own, own] = part
         return found
@@ -120,7 +132,9 @@ class BlockedView(View):
         if not shapes[0]:
             return float(np.asarray(values)[block])
         own = _slices(shapes)[block]
-        return np.ascontiguousarray(values[..., own] if len(shapes[0]) == 1 else values[..., own, own])
+        return np.ascontiguousarray(
+            values[..., own] if len(shapes[0]) == 1 else values[..., own, own]
+        )
 
     @cached_property
     def _shapes(self) -> dict[str, list[tuple[int, ...]]]:
@@ -137,7 +151,9 @@ class BlockedView(View):
         if self.intervals is None:
             return [np.empty(0, dtype=np.intp) for _ in self.blocks]
         columns = self.intervals.cells[1]
-        return [np.flatnonzero((columns >= own.start) & (columns < own.stop)) for own in self._columns]
+        return [
+            np.flatnonzero((columns >= own.start) & (columns < own.stop)) for own in self._columns
+        ]
 
     def _labels(self, z: Labels, block: int) -> Labels:
         return z if z.ndim == 1 else z[self.tables[block]]
@@ -148,46 +164,74 @@ class BlockedView(View):
     def log_joint(self, state: BlockedState, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
         own = zip(self.blocks, state.parts, self._blocks_of(x), strict=True)
-        return sum(block.log_joint(part, vectors, self._labels(z, b)) for b, (block, part, vectors) in enumerate(own))
+        return sum(
+            block.log_joint(part, vectors, self._labels(z, b))
+            for b, (block, part, vectors) in enumerate(own)
+        )
 
-    def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> BlockedState:
+    def start(
+        self, rng: np.random.Generator, x: Array, z: Labels, n_components: int
+    ) -> BlockedState:
         """A state to start from, block by block."""
         own = enumerate(zip(self.blocks, self._blocks_of(x), strict=True))
         return BlockedState(
-            self, tuple(block.start(rng, vectors, self._labels(z, b), n_components) for b, (block, vectors) in own)
+            self,
+            tuple(
+                block.start(rng, vectors, self._labels(z, b), n_components)
+                for b, (block, vectors) in own
+            ),
         )
 
     def completed(self, state: BlockedState, x: Array) -> Array:
         """The vectors of numbers with the cells that are not exact as they stand."""
         own = zip(self.blocks, state.parts, self._blocks_of(x), strict=True)
-        return np.hstack([block.completed(part, vectors) for block, part, vectors in own if isinstance(block, GaussianView)])
+        return np.hstack(
+            [
+                block.completed(part, vectors)
+                for block, part, vectors in own
+                if isinstance(block, GaussianView)
+            ]
+        )
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> BlockedState:
         """Every block from its prior."""
-        return BlockedState(self, tuple(block.draw_prior(rng, n_components) for block in self.blocks))
+        return BlockedState(
+            self, tuple(block.draw_prior(rng, n_components) for block in self.blocks)
+        )
 
     def simulate(self, rng: np.random.Generator, state: BlockedState, z: Labels) -> Array:
         """Vectors given their components."""
         own = enumerate(zip(self.blocks, state.parts, strict=True))
-        return np.hstack([block.simulate(rng, part, self._labels(z, b)) for b, (block, part) in own])
+        return np.hstack(
+            [block.simulate(rng, part, self._labels(z, b)) for b, (block, part) in own]
+        )
 
     def observed(self, x: Array, before: Array) -> tuple["BlockedView", Array]:
         """Complete vectors as they would be observed, block by block."""
         found = [
-            block.observed(*own) for block, *own in zip(self.blocks, self._blocks_of(x), self._blocks_of(before), strict=True)
+            block.observed(*own)
+            for block, *own in zip(
+                self.blocks, self._blocks_of(x), self._blocks_of(before), strict=True
+            )
         ]
         intervals = None if self.intervals is None else self.intervals.observe(x)
         blocks = tuple(view for view, _ in found)
-        return replace(self, blocks=blocks, intervals=intervals), np.hstack([vectors for _, vectors in found])
+        return replace(self, blocks=blocks, intervals=intervals), np.hstack(
+            [vectors for _, vectors in found]
+        )
 
     def design(self, x: Array) -> Array:
         """What a link lets latent vectors follow, block by block."""
-        return np.hstack([block.design(own) for block, own in zip(self.blocks, self._blocks_of(x), strict=True)])
+        return np.hstack(
+            [block.design(own) for block, own in zip(self.blocks, self._blocks_of(x), strict=True)]
+        )
 
     def record(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
         """A record for every block."""
         own = zip(self.blocks, state.parts, self._blocks_of(x), self._columns, strict=True)
-        return tuple(block.record(part, vectors, rows[columns]) for block, part, vectors, columns in own)
+        return tuple(
+            block.record(part, vectors, rows[columns]) for block, part, vectors, columns in own
+        )
 
     def records(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
         """The same."""
@@ -195,7 +239,9 @@ class BlockedView(View):
 
     def state(self, record: Sequence[Any]) -> BlockedState:
         """What a sweep has left in the records of all blocks."""
-        return BlockedState(self, tuple(block.state(own) for block, own in zip(self.blocks, record, strict=True)))
+        return BlockedState(
+            self, tuple(block.state(own) for block, own in zip(self.blocks, record, strict=True))
+        )
 
     def of_records(self, records: Sequence[Any]) -> BlockedState:
         """The same."""
@@ -206,7 +252,9 @@ class BlockedView(View):
         restored: list[ViewState] = []
         for b, block in enumerate(self.blocks):
             names = [name for name in parts if name != "cells" or len(self._cells[b])]
-            restored.append(block.restored({name: self._taken(name, parts[name], b) for name in names}))
+            restored.append(
+                block.restored({name: self._taken(name, parts[name], b) for name in names})
+            )
         return BlockedState(self, tuple(restored))
 
 

@@ -24,10 +24,12 @@ class Hidden(Protocol):
 
 
 class SoftVectors(NamedTuple):
-    """What q says of the users' vectors: means (U, D) and, where they are latent, covariances (U, D, D).
+    """What q says of the users' vectors: means (U, D) and, where they are latent, covariances (U,
+    D, D).
 
-    crosses (K, U, D, D): covariances of each user's vector with each component's mean, where q has both together. hidden: q of
-    what is not observed of some users' vectors, given their components; these users' means are values to start from.
+    crosses (K, U, D, D): covariances of each user's vector with each component's mean, where q has
+    both together. hidden: q of what is not observed of some users' vectors, given their components;
+    these users' means are values to start from.
     """
 
     means: Array

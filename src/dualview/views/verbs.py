@@ -1,15 +1,17 @@
-"""What the sampler asks of a view, whatever its kind: verbs, chosen by the class of the view's record.
+"""What the sampler asks of a view, whatever its kind: verbs, chosen by the class of the view's
+record.
 
-A view is a record (a NamedTuple) that holds its users' vectors, a column for every component and what the components share.
-Columns are clusters, auxiliary components and free room. A kind registers a function for each verb it knows
-(:func:`dualview.numerics.dispatch.register`); the body of an optional verb stands in for kinds that have none. Functions
-change arrays in place; what cannot be changed in place they return as a new record. z (U,): the column of every user. table
-(C, n): log weights of users from ``offset`` on.
+A view is a record (a NamedTuple) that holds its users' vectors, a column for every component and
+what the components share. Columns are clusters, auxiliary components and free room. A kind
+registers a function for each verb it knows (:func:`dualview.numerics.dispatch.register`); the body
+of an optional verb stands in for kinds that have none. Functions change arrays in place; what
+cannot be changed in place they return as a new record. z (U,): the column of every user. table (C,
+n): log weights of users from ``offset`` on.
 
-The last view of a sampler is that of the latent vectors, and knows the verbs under *latent* as well. The verbs under
-*splitting* belong to records that ``split_start`` makes; views of a kind without it take part in no splits and merges, nor do
-the others beside them. ``expected_score`` and ``absorb`` belong to records of a variational approximation, and are called from
-Python only.
+The last view of a sampler is that of the latent vectors, and knows the verbs under *latent* as
+well. The verbs under *splitting* belong to records that ``split_start`` makes; views of a kind
+without it take part in no splits and merges, nor do the others beside them. ``expected_score`` and
+``absorb`` belong to records of a variational approximation, and are called from Python only.
 """
 
 from dualview.numerics.dispatch import (
@@ -32,7 +34,8 @@ def redraw(rng, z, view):
 
 @verb
 def sums(z, first, end, view):
-    """What the users from first to end say about the components, summed up: a record, for parts of the users at a time."""
+    """What the users from first to end say about the components, summed up: a record, for parts of
+    the users at a time."""
 
 
 @verb
@@ -65,7 +68,8 @@ def retire(column, view):
 
 @optional_verb
 def adopt(rng, u, column, view):
-    """In place: user u has opened an auxiliary component; what was integrated out of it is drawn, given its vector."""
+    """In place: user u has opened an auxiliary component; what was integrated out of it is drawn,
+    given its vector."""
 
 
 @verb
@@ -85,26 +89,31 @@ def score(table, offset, first, end, column, view):
 
 @optional_verb
 def complete(rng, u, column, view):
-    """In place: what is not observed of user u's vector, given its column; integrated out of the user's scores or not."""
+    """In place: what is not observed of user u's vector, given its column; integrated out of the
+    user's scores or not."""
 
 
 @optional_verb
 def collapsed(view):  # noqa: ARG001
-    """Whether the view's clusters have shrunk onto single points, or its numbers are none any more."""
+    """Whether the view's clusters have shrunk onto single points, or its numbers are none any
+    more."""
     return False
 
 
 @verb
 def expected_score(table, vectors, factors):
-    """In place: add E ln p(vector of user u | component k) to the table (K, U), the expectation under q.
+    """In place: add E ln p(vector of user u | component k) to the table (K, U), the expectation
+    under q.
 
-    factors: the record of q of the view's components. vectors: ``SoftVectors``, what q says of the users' vectors.
+    factors: the record of q of the view's components. vectors: ``SoftVectors``, what q says of the
+    users' vectors.
     """
 
 
 @verb
 def absorb(responsibilities, vectors, factors):
-    """Sums over users, weighted by responsibilities (K, U), of what q of the view's components is updated from: a record."""
+    """Sums over users, weighted by responsibilities (K, U), of what q of the view's components is
+    updated from: a record."""
 
 
 @verb
@@ -120,7 +129,8 @@ def base_width(view):  # noqa: ARG001
 
 @optional_verb
 def put_base(row, at, view):  # noqa: ARG001
-    """In place: what the components share into a row from a place on; returns the place after it."""
+    """In place: what the components share into a row from a place on; returns the place after
+    it."""
     return at
 
 
@@ -139,22 +149,26 @@ def put_component(row, at, column, view):
 
 @verb
 def move_together(rng, z, terms, view):
-    """Moves of the view's parameters together with the latent vectors, before the components are redrawn; returns the view."""
+    """Moves of the view's parameters together with the latent vectors, before the components are
+    redrawn; returns the view."""
 
 
 @verb
 def redraw_latent(rng, z, terms, view):
-    """``redraw`` of a view of latent vectors; where users share vectors, these move with it. Returns the view."""
+    """``redraw`` of a view of latent vectors; where users share vectors, these move with it.
+    Returns the view."""
 
 
 @verb
 def weigh(exponents, weights, message, view):
-    """In place: what a user's observations say about each column that has a weight, its latent vector integrated out."""
+    """In place: what a user's observations say about each column that has a weight, its latent
+    vector integrated out."""
 
 
 @verb
 def settle(rng, u, column, message, view):
-    """In place: the latent vector of user u, now of this column, given the message; message.step is how far it moved."""
+    """In place: the latent vector of user u, now of this column, given the message; message.step is
+    how far it moved."""
 
 
 # Splitting
@@ -162,7 +176,8 @@ def settle(rng, u, column, message, view):
 
 @verb
 def split_start(z, counts, view):
-    """A record of what splits and merges need to know: every cluster's, and room for sets A, B and C of users, s = 0, 1, 2."""
+    """A record of what splits and merges need to know: every cluster's, and room for sets A, B and
+    C of users, s = 0, 1, 2."""
 
 
 @verb
@@ -202,7 +217,8 @@ def propose(rng, s, n, split):
 
 @verb
 def log_weight(s, n, split):
-    """ln of the density of a set's n vectors and parameters over that of the proposal, up to what adds up over users."""
+    """ln of the density of a set's n vectors and parameters over that of the proposal, up to what
+    adds up over users."""
 
 
 @verb
@@ -217,7 +233,8 @@ def distance(u, s, n, split):
 
 @verb
 def squared_distance(own, is_set, column, to_set, split):
-    """Between two averages, of sets or of clusters, in units of what clusters of this view are wide."""
+    """Between two averages, of sets or of clusters, in units of what clusters of this view are
+    wide."""
 
 
 @verb
@@ -225,19 +242,42 @@ def accept(rng, column, s, n, split):
     """In place: a column becomes the cluster of set s."""
 
 
-redraw_each, open_columns_each, open_column_each = each(redraw), each(open_columns), each(open_column)
-retire_each, adopt_each, grow_each, compact_each = each(retire), each(adopt), each(grow), each(compact)
-score_each, complete_each, collapsed_each, log_densities = each(score), each(complete), each(collapsed), in_turn(log_density)
+redraw_each, open_columns_each, open_column_each = (
+    each(redraw),
+    each(open_columns),
+    each(open_column),
+)
+retire_each, adopt_each, grow_each, compact_each = (
+    each(retire),
+    each(adopt),
+    each(grow),
+    each(compact),
+)
+score_each, complete_each, collapsed_each, log_densities = (
+    each(score),
+    each(complete),
+    each(collapsed),
+    in_turn(log_density),
+)
 base_widths, component_widths = total(base_width), total(component_width)
 put_bases, put_components = in_turn(put_base), in_turn(put_component)
 split_start_each, splittable_each = each(split_start), each(splittable)
 set_user_each, set_column_each, set_both_each = each(set_user), each(set_column), each(set_both)
-join_each, learn_each, propose_each, accept_each = each(join), each(learn), each(propose), each(accept)
+join_each, learn_each, propose_each, accept_each = (
+    each(join),
+    each(learn),
+    each(propose),
+    each(accept),
+)
 total_log_weight, total_level, total_distance = total(log_weight), total(level), total(distance)
 total_squared_distance = total(squared_distance)
 
 # For views with labels of their own: rows of labels (T, U), and where a view's row is.
-redraw_by, score_by, complete_by = each_by(redraw, "z"), each_by(score, "table"), each_by(complete, "column")
+redraw_by, score_by, complete_by = (
+    each_by(redraw, "z"),
+    each_by(score, "table"),
+    each_by(complete, "column"),
+)
 log_densities_by, split_start_by = in_turn_by(log_density, "z"), each_by(split_start, "z")
 learn_by, propose_by, accept_by = each_by(learn, "z"), each_by(propose, "n"), each_by(accept, "n")
 set_both_by, join_where = each_by(set_both, "n", "n_column"), each_where(join, "n")

@@ -1,4 +1,5 @@
-"""Effects outside the mixture: their conditionals against the joint density, and draws by either way."""
+"""Effects outside the mixture: their conditionals against the joint density, and draws by either
+way."""
 
 import math
 
@@ -7,8 +8,20 @@ import pytest
 from scipy import sparse
 
 from dualview.behaviors.likelihoods import effects_draw
-from dualview.behaviors.likelihoods.effects import EffectUnits, GroupSpread, WithEffects, log_tau_density
-from dualview.behaviors.likelihoods.effects_draw import Drawn, EffectsDraw, SparseDesign, draw_with_vectors, owners_of, times
+from dualview.behaviors.likelihoods.effects import (
+    EffectUnits,
+    GroupSpread,
+    WithEffects,
+    log_tau_density,
+)
+from dualview.behaviors.likelihoods.effects_draw import (
+    Drawn,
+    EffectsDraw,
+    SparseDesign,
+    draw_with_vectors,
+    owners_of,
+    times,
+)
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
@@ -22,7 +35,9 @@ USER = np.sort(RNG.integers(1, U, N))  # user 0 has no observations
 DESIGN = np.column_stack([np.ones(N), RNG.normal(size=N)])
 ITEM, SIGN = RNG.integers(0, LEVELS, (N, 1)), np.ones((N, 1))
 EFFECTS = SparseDesign(
-    np.hstack([np.zeros((N, 1), dtype=np.int64), 1 + ITEM]), np.hstack([RNG.normal(size=(N, 1)), SIGN]), 1 + LEVELS
+    np.hstack([np.zeros((N, 1), dtype=np.int64), 1 + ITEM]),
+    np.hstack([RNG.normal(size=(N, 1)), SIGN]),
+    1 + LEVELS,
 )
 UNITS = EffectUnits(Whitening(np.zeros(1), np.eye(1), np.eye(1)), 1.0)
 Z = np.array([0, 1, 1, 0, 1])
@@ -41,11 +56,17 @@ def regression():
 
 def answers():
     outcome = (np.random.default_rng(4).random(N) < 0.5).astype(float)
-    return around(LogitPanel(Panel.of(USER, DESIGN, outcome, U), sparse.csr_array((N, 0)), np.zeros(N)))
+    return around(
+        LogitPanel(Panel.of(USER, DESIGN, outcome, U), sparse.csr_array((N, 0)), np.zeros(N))
+    )
 
 
 def state(rng):
-    params = {"noise_precision": 1.7, "common": rng.normal(size=1), "group_effects": rng.normal(size=LEVELS)}
+    params = {
+        "noise_precision": 1.7,
+        "common": rng.normal(size=1),
+        "group_effects": rng.normal(size=LEVELS),
+    }
     return rng.normal(size=(U, Q)), params | {"group_sd": np.array([0.6])}
 
 
@@ -68,22 +89,38 @@ def test_effects_and_vectors_have_the_distribution_of_the_joint(pooled, shift):
     likelihood, prior = regression(), Prior(Z, MEANS, FACTORS, pooled, shift)
     _, params = state(np.random.default_rng(0))
     terms = likelihood.terms(
-        np.random.default_rng(0), np.zeros((U, Q)), params | likelihood._params(np.zeros(1 + LEVELS), [0.6])
+        np.random.default_rng(0),
+        np.zeros((U, Q)),
+        params | likelihood._params(np.zeros(1 + LEVELS), [0.6]),
     )
     owners = owners_of(terms, prior)
-    factors, precision = effects_draw.posterior_factors(owners), likelihood.prior_precision(params["group_sd"])
+    factors, precision = (
+        effects_draw.posterior_factors(owners),
+        likelihood.prior_precision(params["group_sd"]),
+    )
     by_user = owners_of(terms, prior._replace(pooled=False))
-    observed = terms.residual if shift is None else terms.residual - effects_draw.expected_of(by_user, shift)
+    observed = (
+        terms.residual
+        if shift is None
+        else terms.residual - effects_draw.expected_of(by_user, shift)
+    )
     draw = EffectsDraw(EFFECTS, precision, owners)
-    law = Normal(draw._linear(factors, observed - effects_draw.expected_of(owners, owners.means)), draw.precision(factors))
+    law = Normal(
+        draw._linear(factors, observed - effects_draw.expected_of(owners, owners.means)),
+        draw.precision(factors),
+    )
     found = []
     for seed in range(6):
         rng = np.random.default_rng([1, seed])
         vectors, effects = rng.normal(size=(len(owners.means), Q)), rng.normal(size=1 + LEVELS)
         latent = (vectors[Z] if pooled else vectors) + (0.0 if shift is None else shift)
-        log_joint = likelihood.log_density(latent, params | likelihood._params(effects, params["group_sd"]))
+        log_joint = likelihood.log_density(
+            latent, params | likelihood._params(effects, params["group_sd"])
+        )
         total = log_joint + log_prior(latent, prior) - law.log_density(effects)
-        means = effects_draw.draw_vectors(owners, factors, observed - times(EFFECTS, effects), np.zeros_like(owners.means))
+        means = effects_draw.draw_vectors(
+            owners, factors, observed - times(EFFECTS, effects), np.zeros_like(owners.means)
+        )
         halves = np.einsum("oji,oj->oi", factors, vectors - means)
         found.append(total + 0.5 * float((halves**2).sum()))
     np.testing.assert_allclose(found, found[0], rtol=0, atol=1e-9)
@@ -103,7 +140,9 @@ def test_draws_have_that_distribution(most_dense, monkeypatch):
         draws.append(np.concatenate([drawn.effects, drawn.latent.ravel()]))
     expected = terms.residual
     after = params | likelihood._params(drawn.effects, params["group_sd"])
-    np.testing.assert_allclose(expected, likelihood.terms(rng, drawn.latent, after).residual, atol=1e-12)
+    np.testing.assert_allclose(
+        expected, likelihood.terms(rng, drawn.latent, after).residual, atol=1e-12
+    )
     # The joint of effects and vectors by dense matrices.
     full = np.zeros((N, 1 + LEVELS + U * Q))
     np.add.at(full, (np.arange(N)[:, None], EFFECTS.columns), EFFECTS.values)
@@ -116,7 +155,9 @@ def test_draws_have_that_distribution(most_dense, monkeypatch):
         own = slice(1 + LEVELS + Q * u, 1 + LEVELS + Q * (u + 1))
         prior_precision[own, own], mean[own] = FACTORS[Z[u]] @ FACTORS[Z[u]].T, MEANS[Z[u]]
     matrix = prior_precision + 1.7 * full.T @ full
-    centre = np.linalg.solve(matrix, prior_precision @ mean + 1.7 * full.T @ likelihood.inner.panel.outcome)
+    centre = np.linalg.solve(
+        matrix, prior_precision @ mean + 1.7 * full.T @ likelihood.inner.panel.outcome
+    )
     covariance = np.linalg.inv(matrix)
     found = np.array(draws)
     scores = (found.mean(axis=0) - centre) / np.sqrt(np.diagonal(covariance) / len(found))
@@ -128,11 +169,14 @@ def test_draws_have_that_distribution(most_dense, monkeypatch):
 
 @pytest.mark.parametrize("make", [regression, answers])
 def test_a_step_between_effects_and_vectors_keeps_the_observations(make):
-    """Along the steps of (C21) the joint changes as their law says, and the likelihood not at all."""
+    """Along the steps of (C21) the joint changes as their law says, and the likelihood not at
+    all."""
     likelihood, base_mean = make(), np.array([0.4, -0.2])
     latent, params = state(np.random.default_rng(0))
     if make is answers:
-        params = {name: params[name] for name in ("common", "group_effects", "group_sd")} | {"coefficients": np.zeros(0)}
+        params = {name: params[name] for name in ("common", "group_effects", "group_sd")} | {
+            "coefficients": np.zeros(0)
+        }
     vectors, effects = likelihood.confounded
     assert len(vectors) == 1
     np.testing.assert_allclose(np.abs(vectors[0]), [1.0, 0.0], atol=1e-9)  # the users' levels
@@ -140,9 +184,13 @@ def test_a_step_between_effects_and_vectors_keeps_the_observations(make):
     found = []
     for size in (-1.5, 0.0, 0.3, 2.0):
         step = np.array([size])
-        moved = params | likelihood._params(likelihood.effects(params) - step @ effects, params["group_sd"])
+        moved = params | likelihood._params(
+            likelihood.effects(params) - step @ effects, params["group_sd"]
+        )
         away = base_mean + step @ vectors
-        log_joint = likelihood.log_density(latent + step @ vectors, moved) - 0.5 * float(away @ away)
+        log_joint = likelihood.log_density(latent + step @ vectors, moved) - 0.5 * float(
+            away @ away
+        )
         found.append(log_joint - law.log_density(step))
     np.testing.assert_allclose(found, found[0], rtol=0, atol=1e-7)
 
@@ -160,11 +208,19 @@ def test_the_density_of_tau_is_that_of_the_joint():
     given, grown = [], []
     for tau in (0.1, 0.5, 0.6, 3.0):
         changed = params | {"group_sd": np.array([tau])}
-        given.append(likelihood.log_density(latent, changed) + math.log(tau) - log_tau_density(math.log(tau), size))
+        given.append(
+            likelihood.log_density(latent, changed)
+            + math.log(tau)
+            - log_tau_density(math.log(tau), size)
+        )
         factor = tau / 0.6
         changed["group_effects"] = factor * params["group_effects"]
         jacobian = (1 + LEVELS) * math.log(tau)  # of ln τ, and of effects given effects over τ
-        grown.append(likelihood.log_density(latent, changed) + jacobian - log_tau_density(math.log(tau), growth))
+        grown.append(
+            likelihood.log_density(latent, changed)
+            + jacobian
+            - log_tau_density(math.log(tau), growth)
+        )
     np.testing.assert_allclose(given, given[0], rtol=0, atol=1e-9)
     np.testing.assert_allclose(grown, grown[0], rtol=0, atol=1e-9)
 

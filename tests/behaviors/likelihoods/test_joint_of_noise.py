@@ -1,7 +1,8 @@
-"""Joint tests of regressions with intervals, Student-t noise or users' own noise; latent numbers have a known prior, N(0, 1).
+"""Joint tests of regressions with intervals, Student-t noise or users' own noise; latent numbers
+have a known prior, N(0, 1).
 
-The tests of the whole sampler (tests/engines/gibbs) are of the same likelihoods inside the mixture. Here only what a likelihood
-itself draws can be wrong, and thousands of steps cost seconds.
+The tests of the whole sampler (tests/engines/gibbs) are of the same likelihoods inside the mixture.
+Here only what a likelihood itself draws can be wrong, and thousands of steps cost seconds.
 """
 
 from collections.abc import Callable
@@ -39,16 +40,25 @@ def censored(outcome: Array) -> tuple[Array, Array]:
 
 
 def intervals(record: Any, by_cluster: bool = False) -> IntervalRegression:
-    panel, (low, high) = Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS), record(np.zeros(len(USER)))
-    return IntervalRegression(panel, NoisePrior(1.0, 3.0), by_cluster, low=low, high=high, record=record)
+    panel, (low, high) = (
+        Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS),
+        record(np.zeros(len(USER))),
+    )
+    return IntervalRegression(
+        panel, NoisePrior(1.0, 3.0), by_cluster, low=low, high=high, record=record
+    )
 
 
 def heavy(dof: float | None = None) -> StudentRegression:
-    return StudentRegression(Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof)
+    return StudentRegression(
+        Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof
+    )
 
 
 def own(dof: float | None = None) -> OwnNoiseRegression:
-    return OwnNoiseRegression(Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof)
+    return OwnNoiseRegression(
+        Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof
+    )
 
 
 LIKELIHOODS: dict[str, Callable[[], Any]] = {
@@ -67,7 +77,9 @@ def redraw_latent(rng: np.random.Generator, terms: Any, latent: Array) -> Array:
     user = np.repeat(np.arange(N_USERS), np.diff(terms.starts))
     loads, weights = terms.loads[:, 0], np.broadcast_to(terms.precision, len(user))
     precision = 1.0 + np.bincount(user, weights * loads**2, N_USERS)
-    linear = np.bincount(user, weights * loads * (terms.residual + loads * latent[user, 0]), N_USERS)
+    linear = np.bincount(
+        user, weights * loads * (terms.residual + loads * latent[user, 0]), N_USERS
+    )
     new = linear / precision + rng.standard_normal(N_USERS) / np.sqrt(precision)
     terms.residual[:] -= loads * (new - latent[:, 0])[user]
     return np.asarray(new[:, None])
@@ -76,19 +88,35 @@ def redraw_latent(rng: np.random.Generator, terms: Any, latent: Array) -> Array:
 def look(likelihood: Any, latent: Array, params: Any) -> dict[str, float]:
     noise = np.log(np.asarray(params["noise_precision"]))
     fit = np.arctan(likelihood.residual(latent) ** 2 * np.exp(noise.mean())).mean()
-    found = {"noise": noise.mean(), "latent": np.arctan(latent).mean(), "size": np.arctan(latent**2).mean(), "fit": fit}
+    found = {
+        "noise": noise.mean(),
+        "latent": np.arctan(latent).mean(),
+        "size": np.arctan(latent**2).mean(),
+        "fit": fit,
+    }
     found["noise_and_fit"] = np.arctan(noise.mean()) * fit
     if isinstance(likelihood, IntervalRegression):
         upper = np.arctan(np.where(np.isfinite(likelihood.high), likelihood.high, 5.0))
-        found |= {"exact": (likelihood.low == likelihood.high).mean(), "recorded": upper.mean(), "spread": upper.std()}
+        found |= {
+            "exact": (likelihood.low == likelihood.high).mean(),
+            "recorded": upper.mean(),
+            "spread": upper.std(),
+        }
         found["recorded_and_noise"] = upper.std() * np.arctan(noise.mean())
         found["recorded_and_latent"] = (
             np.arctan(latent)[likelihood.panel.user, 0] * upper * likelihood.panel.design[:, 0]
         ).mean()
     if TYPICAL in params:
         typical, spread = np.log(params[TYPICAL]), np.arctan(noise - np.log(params[TYPICAL]))
-        squares = np.arctan(likelihood.panel.sums(likelihood.residual(latent) ** 2) * params[TYPICAL])
-        found |= {"typical": typical, "spread": spread.std(), "above": spread.mean(), "typical_and_fit": typical * fit}
+        squares = np.arctan(
+            likelihood.panel.sums(likelihood.residual(latent) ** 2) * params[TYPICAL]
+        )
+        found |= {
+            "typical": typical,
+            "spread": spread.std(),
+            "above": spread.mean(),
+            "typical_and_fit": typical * fit,
+        }
         found |= {"own_and_fit": (spread * squares).mean(), "idle": spread[0]}
     if "degrees_of_freedom" in params:
         found["dof"] = np.log(params["degrees_of_freedom"])
@@ -96,8 +124,11 @@ def look(likelihood: Any, latent: Array, params: Any) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
-def joint_scores(likelihood: Any, n_chains: int = 150, length: int = 30, n_prior: int = 2000) -> dict[str, float]:
-    """z-scores as of ``checks.joint_test``, for a likelihood under a known prior of latent numbers."""
+def joint_scores(
+    likelihood: Any, n_chains: int = 150, length: int = 30, n_prior: int = 2000
+) -> dict[str, float]:
+    """z-scores as of ``checks.joint_test``, for a likelihood under a known prior of latent
+    numbers."""
     rng = np.random.default_rng(0)
 
     def prior_draw() -> tuple[Any, Array, Any]:
@@ -135,7 +166,11 @@ def far_beyond(monkeypatch: pytest.MonkeyPatch) -> str:
     """Outcomes of intervals with one end, four standard deviations beyond it."""
 
     def wrong(_: Any, low: Array, high: Array, sds: Array) -> Array:
-        return np.where(np.isfinite(low), np.where(np.isfinite(high), 0.5 * (low + high), low + 4.0 * sds), high - 4.0 * sds)
+        return np.where(
+            np.isfinite(low),
+            np.where(np.isfinite(high), 0.5 * (low + high), low + 4.0 * sds),
+            high - 4.0 * sds,
+        )
 
     monkeypatch.setattr(interval, "draw_between", wrong)
     return "censored"
@@ -144,7 +179,9 @@ def far_beyond(monkeypatch: pytest.MonkeyPatch) -> str:
 def narrow_noise(monkeypatch: pytest.MonkeyPatch) -> str:
     """The noise drawn as if its standard deviation were half of what it is."""
     right = interval.log_probability
-    monkeypatch.setattr(interval, "log_probability", lambda low, high, mean, sd: right(low, high, mean, 0.5 * sd))
+    monkeypatch.setattr(
+        interval, "log_probability", lambda low, high, mean, sd: right(low, high, mean, 0.5 * sd)
+    )
     return "rounded"
 
 
@@ -171,7 +208,9 @@ def users_with_one_observation(monkeypatch: pytest.MonkeyPatch) -> str:
     """Precisions of users drawn as if each had one observation."""
     right = OwnNoiseRegression.own_law
 
-    def wrong(self: OwnNoiseRegression, squares: Array, typical: float, dof: float) -> tuple[Array, Array]:
+    def wrong(
+        self: OwnNoiseRegression, squares: Array, typical: float, dof: float
+    ) -> tuple[Array, Array]:
         shapes, rates = right(self, squares, typical, dof)
         return np.full_like(shapes, 0.5 * (dof + 1.0)), rates
 
@@ -180,7 +219,8 @@ def users_with_one_observation(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def another_prior_of_spread(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Degrees of freedom of users' noises under another prior than that from which they are drawn."""
+    """Degrees of freedom of users' noises under another prior than that from which they are
+    drawn."""
     right = tails.log_dof_prior
     monkeypatch.setattr(tails, "log_dof_prior", lambda dof: right(dof) - 0.3 * np.asarray(dof))
     return "each user's own"

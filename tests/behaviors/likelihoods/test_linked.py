@@ -23,13 +23,19 @@ class Case:
         rng = self.rng = np.random.default_rng(n_dims)
         self.n_dims = n_dims
         self.features = rng.standard_normal((N_USERS, N_FEATURES))
-        self.units = Whitening.of(GaussianPrior(rng.normal(size=n_dims), positive_definite(rng, n_dims)))
+        self.units = Whitening.of(
+            GaussianPrior(rng.normal(size=n_dims), positive_definite(rng, n_dims))
+        )
         self.link = LinearLink.of(self.features, self.units)
         self.z = np.arange(N_USERS) % N_CLUSTERS
         self.means = rng.standard_normal((N_CLUSTERS, n_dims))
         self.precisions = np.array([positive_definite(rng, n_dims) for _ in range(N_CLUSTERS)])
-        self.design = rng.standard_normal((N_OBSERVATIONS, N_USERS, n_dims)) * (rng.random((N_OBSERVATIONS, N_USERS, 1)) < 0.4)
-        self.weights = np.full(N_OBSERVATIONS, 1.7) if one_precision else rng.uniform(0.5, 2.0, N_OBSERVATIONS)
+        self.design = rng.standard_normal((N_OBSERVATIONS, N_USERS, n_dims)) * (
+            rng.random((N_OBSERVATIONS, N_USERS, 1)) < 0.4
+        )
+        self.weights = (
+            np.full(N_OBSERVATIONS, 1.7) if one_precision else rng.uniform(0.5, 2.0, N_OBSERVATIONS)
+        )
         self.outcome = rng.standard_normal(N_OBSERVATIONS)
         self.deviations = rng.standard_normal((N_USERS, n_dims))  # f − Γ ã
         self.slopes = Slopes(rng.standard_normal((n_dims, N_FEATURES)), 0.8)
@@ -47,7 +53,14 @@ class Case:
         residual = self.outcome - np.einsum("nuq,uq->n", self.design, self.latent(slopes))
         precision = self.weights[:1] if np.ptp(self.weights) == 0 else self.weights
         squares = np.empty((N_USERS, self.n_dims, self.n_dims))
-        return Terms(np.array(starts), np.array(rows, dtype=np.uint32), np.array(loads), squares, residual, precision)
+        return Terms(
+            np.array(starts),
+            np.array(rows, dtype=np.uint32),
+            np.array(loads),
+            squares,
+            residual,
+            precision,
+        )
 
     def grid(self) -> list[np.ndarray]:
         return [self.rng.standard_normal((self.n_dims, N_FEATURES)) for _ in range(6)]
@@ -71,7 +84,8 @@ CASES = [(1, True), (1, False), (3, True), (3, False)]
 @pytest.mark.parametrize("dof", [1.0, 3.0])
 @pytest.mark.parametrize("n_dims", [1, 3])
 def test_the_density_is_that_of_the_model(n_dims: int, dof: float) -> None:
-    """(M13) in the user's units: Γ_jd ~ N(0, Σ_jj/t), t ~ G(n, D/n); working units change it by a constant."""
+    """(M13) in the user's units: Γ_jd ~ N(0, Σ_jj/t), t ~ G(n, D/n); working units change it by a
+    constant."""
     case = Case(n_dims, True)
     link = LinearLink.of(case.features, case.units, dof)
     sds, found, wanted = np.sqrt(np.diagonal(case.units.prior[1]))[:, None], [], []
@@ -88,7 +102,9 @@ def test_slopes_given_latent_vectors_are_the_joint_densitys(setting: tuple[int, 
     """(C13): ln p(Γ) + Σ_u ln N(f_u; μ + Γ ã_u, S⁻¹) minus the conditional is constant in Γ."""
     case = Case(*setting)
     latent = case.latent(case.slopes.slopes)
-    law = case.link.law_given_latent(latent, case.z, case.means, upper_factor(case.precisions), case.slopes.precision)
+    law = case.link.law_given_latent(
+        latent, case.z, case.means, upper_factor(case.precisions), case.slopes.precision
+    )
     differences = []
     for slopes in case.grid():
         away = latent - case.means[case.z] - case.features @ slopes.T
@@ -108,7 +124,10 @@ def test_slopes_given_observations_are_the_joint_densitys(setting: tuple[int, bo
     differences = []
     for slopes in case.grid():
         residual = case.terms(slopes).residual
-        joint = case.link.log_density(Slopes(slopes, case.slopes.precision)) - 0.5 * (case.weights * residual**2).sum()
+        joint = (
+            case.link.log_density(Slopes(slopes, case.slopes.precision))
+            - 0.5 * (case.weights * residual**2).sum()
+        )
         differences.append(joint - law.log_density(slopes.ravel()))
         moved = terms.residual - effects @ (slopes - case.slopes.slopes).ravel()
         np.testing.assert_allclose(moved, residual, rtol=1e-9, atol=1e-12)
@@ -121,7 +140,8 @@ def test_precision_is_the_joint_densitys(n_dims: int) -> None:
     case = Case(n_dims, True)
     law = case.link.precision_law(case.slopes.slopes)
     differences = [
-        case.link.log_density(Slopes(case.slopes.slopes, t)) - law.log_density(t) for t in np.geomspace(0.01, 20.0, 6)
+        case.link.log_density(Slopes(case.slopes.slopes, t)) - law.log_density(t)
+        for t in np.geomspace(0.01, 20.0, 6)
     ]
     np.testing.assert_allclose(differences, differences[0], rtol=1e-10)
 
@@ -132,7 +152,9 @@ def test_the_prior_is_independent_in_the_users_units(n_dims: int) -> None:
     case = Case(n_dims, True)
     rng = np.random.default_rng(0)
     draws = [case.link.draw_prior(rng) for _ in range(4000)]
-    scaled = np.array([np.sqrt(t) * case.units.factor @ slopes for slopes, t in draws]).reshape(len(draws), -1)
+    scaled = np.array([np.sqrt(t) * case.units.factor @ slopes for slopes, t in draws]).reshape(
+        len(draws), -1
+    )
     variances = np.repeat(np.diagonal(case.units.prior[1]), N_FEATURES)
     found = np.cov(scaled.T) / np.sqrt(np.outer(variances, variances))
     assert np.abs(found - np.eye(len(variances))).max() < 4.5 * np.sqrt(2 / len(draws))
@@ -151,9 +173,12 @@ def test_draws_have_their_laws_mean_and_covariance() -> None:
 
 @pytest.mark.parametrize("pooled", [False, True])
 def test_a_step_keeps_its_books(pooled: bool) -> None:
-    """f = g + Γ ã after it has the residuals that are left; shared vectors g stay, and others have moved against Γ."""
+    """f = g + Γ ã after it has the residuals that are left; shared vectors g stay, and others have
+    moved against Γ."""
     case, user = Case(2, True), np.arange(N_OBSERVATIONS) % N_USERS
-    inner = PanelRegression(Panel.of(user, case.design[:, 0], case.outcome, N_USERS), NoisePrior(1.0, 1.0))
+    inner = PanelRegression(
+        Panel.of(user, case.design[:, 0], case.outcome, N_USERS), NoisePrior(1.0, 1.0)
+    )
     linked = LinkedLikelihood(inner, case.link, case.units, Whitening.of_data(case.features))
     params = {"noise_precision": 1.5, **case.slopes.params()}
     prior = Prior(case.z, case.means, upper_factor(case.precisions), pooled)
@@ -175,8 +200,13 @@ def test_slopes_are_reported_per_unit_of_a_feature() -> None:
     linked = LinkedLikelihood(Silent(), case.link, case.units, feature_units)
     reported = linked.reported({"slopes": slopes, "slope_precision": 2.0})["slopes"]
     step = np.array([0.5, -2.0])
-    of_draws = {name: np.array([value]) for name, value in linked.reported({"slopes": slopes, "slope_precision": 2.0}).items()}
+    of_draws = {
+        name: np.array([value])
+        for name, value in linked.reported({"slopes": slopes, "slope_precision": 2.0}).items()
+    }
     priors = linked.log_priors(of_draws, np.zeros((1, N_USERS), dtype=np.int64))
     assert priors["slopes"][0] == pytest.approx(case.link.log_density(Slopes(slopes, 2.0)))
-    before, after = (case.units.vectors(feature_units.to_working(x) @ slopes.T) for x in (raw[0], raw[0] + step))
+    before, after = (
+        case.units.vectors(feature_units.to_working(x) @ slopes.T) for x in (raw[0], raw[0] + step)
+    )
     np.testing.assert_allclose(after - before, reported @ step)

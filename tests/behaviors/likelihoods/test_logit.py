@@ -1,4 +1,5 @@
-"""Yes-or-no answers and ordered levels inside a step: their augmentation, and the coefficients drawn given it.
+"""Yes-or-no answers and ordered levels inside a step: their augmentation, and the coefficients
+drawn given it.
 
 Joint tests of both are slow; here each piece is held against the model by itself.
 """
@@ -18,7 +19,11 @@ N_USERS, N, Q, N_ITEMS, N_DRAWS = 4, 9, 2, 3, 3000
 RNG = np.random.default_rng(6)
 USER, DESIGN = np.sort(RNG.integers(0, N_USERS, N)), RNG.normal(size=(N, Q))
 ITEMS, CONSTANT = RNG.normal(size=(N, N_ITEMS)), RNG.normal(size=N)
-LATENT, APPEAL, CUTS = RNG.normal(size=(N_USERS, Q)), RNG.normal(size=N_ITEMS), np.array([-1.0, 0.4])
+LATENT, APPEAL, CUTS = (
+    RNG.normal(size=(N_USERS, Q)),
+    RNG.normal(size=N_ITEMS),
+    np.array([-1.0, 0.4]),
+)
 YES, LEVEL = (RNG.random(N) < 0.5).astype(float), RNG.integers(0, 3, N).astype(float)
 PRIOR = Prior(np.zeros(N_USERS, dtype=np.int64), np.zeros((1, Q)), np.eye(Q)[None])
 ETA = (DESIGN * LATENT[USER]).sum(axis=1) + CONSTANT
@@ -33,7 +38,8 @@ def levels() -> OrdinalPanel:
 
 
 def test_answers_are_completed_by_the_polya_gamma_identity() -> None:
-    """σ(±η) ∝ E exp(±η/2 − ω η²/2) over ω ~ PG(1, 0); so ω ~ PG(1, η), and an answer is the number ±1/(2ω) of precision ω."""
+    """σ(±η) ∝ E exp(±η/2 − ω η²/2) over ω ~ PG(1, 0); so ω ~ PG(1, η), and an answer is the number
+    ±1/(2ω) of precision ω."""
     rng, odds, signs = np.random.default_rng(1), ETA + ITEMS @ APPEAL, 2.0 * YES - 1.0
     likelihood = answers()
     terms = [likelihood.terms(rng, LATENT, {"coefficients": APPEAL}) for _ in range(N_DRAWS)]
@@ -44,7 +50,8 @@ def test_answers_are_completed_by_the_polya_gamma_identity() -> None:
 
 
 def test_levels_are_completed_by_two_answers() -> None:
-    """Above the cut point below the level, and not above the one over it; nothing where there is none."""
+    """Above the cut point below the level, and not above the one over it; nothing where there is
+    none."""
     rng, likelihood = np.random.default_rng(2), levels()
     terms = [likelihood.terms(rng, LATENT, {"cut_points": CUTS}) for _ in range(N_DRAWS)]
     for i in range(N):
@@ -67,7 +74,10 @@ def test_coefficients_given_the_augmentation_have_the_law_of_the_joint() -> None
     numbers = (YES - 0.5) / terms.precision - ETA
     precision = np.eye(N_ITEMS) + ITEMS.T @ (terms.precision[:, None] * ITEMS)
     mean = np.linalg.solve(precision, ITEMS.T @ (terms.precision * numbers))
-    draws = [likelihood.redraw(rng, LATENT, {"coefficients": APPEAL}, terms, PRIOR)[1]["coefficients"] for _ in range(N_DRAWS)]
+    draws = [
+        likelihood.redraw(rng, LATENT, {"coefficients": APPEAL}, terms, PRIOR)[1]["coefficients"]
+        for _ in range(N_DRAWS)
+    ]
     away = np.array(draws) - mean
     check_mean(away, np.zeros(N_ITEMS))
     check_mean(away[:, :, None] * away[:, None, :], np.linalg.inv(precision))
@@ -82,8 +92,13 @@ def test_the_density_is_that_of_the_answers(share: float) -> None:
 
 def test_new_answers_have_their_probabilities() -> None:
     rng, likelihood = np.random.default_rng(4), answers()
-    drawn = [likelihood.simulate(rng, LATENT, {"coefficients": APPEAL}).panel.outcome for _ in range(N_DRAWS)]
+    drawn = [
+        likelihood.simulate(rng, LATENT, {"coefficients": APPEAL}).panel.outcome
+        for _ in range(N_DRAWS)
+    ]
     check_mean(drawn, np.exp(log_expit(ETA + ITEMS @ APPEAL)))
-    levelled = [levels().simulate(rng, LATENT, {"cut_points": CUTS}).panel.outcome for _ in range(N_DRAWS)]
+    levelled = [
+        levels().simulate(rng, LATENT, {"cut_points": CUTS}).panel.outcome for _ in range(N_DRAWS)
+    ]
     check_mean(np.array(levelled) > 0, np.exp(log_expit(ETA - CUTS[0])))
     check_mean(np.array(levelled) > 1, np.exp(log_expit(ETA - CUTS[1])))

@@ -1,4 +1,5 @@
-"""The move of location for yes-or-no observations: its density against the joint, its steps against plain NumPy."""
+"""The move of location for yes-or-no observations: its density against the joint, its steps against
+plain NumPy."""
 
 import math
 
@@ -10,11 +11,21 @@ from scipy.stats import multivariate_normal
 from dualview.behaviors.likelihoods import logit_location
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
 from dualview.numerics.slice_sampling import sampler
-from yardsticks import COMPILED, N_DRAWS, check_constant, check_law, distribution_function, positive_definite, python_of
+from yardsticks import (
+    COMPILED,
+    N_DRAWS,
+    check_constant,
+    check_law,
+    distribution_function,
+    positive_definite,
+    python_of,
+)
 
 DIMS = [1, 2, 3]
 N_USERS = 7
-Z = np.array([0, 1, 0, 1, 1, 3, 0])  # nobody is in cluster 2, and the one in cluster 3 has no observations
+Z = np.array(
+    [0, 1, 0, 1, 1, 3, 0]
+)  # nobody is in cluster 2, and the one in cluster 3 has no observations
 USER = np.array([0, 0, 1, 2, 3, 3, 4, 6, 6, 6])
 
 
@@ -36,18 +47,27 @@ class Case:
         return (self.design * latent[USER]).sum(axis=1) + self.constant
 
     def log_joint(self, k, step):
-        """ln p(μ_k + δ, observations | f with δ added to the users of k), up to what δ does not change."""
+        """ln p(μ_k + δ, observations | f with δ added to the users of k), up to what δ does not
+        change."""
         latent = self.latent + step * (k == Z)[:, None]
-        prior = multivariate_normal(self.locations.base_mean, np.linalg.inv(self.locations.base_precision))
+        prior = multivariate_normal(
+            self.locations.base_mean, np.linalg.inv(self.locations.base_precision)
+        )
         odds = self.log_odds(latent)
-        right = np.where(self.signs > 0, expit(odds), expit(-odds))  # no has the probability 1 − σ(o) = σ(−o)
+        right = np.where(
+            self.signs > 0, expit(odds), expit(-odds)
+        )  # no has the probability 1 − σ(o) = σ(−o)
         return prior.logpdf(self.locations.means[k] + step) + np.log(right).sum()
 
     def cluster(self, k):
         """What the kernel makes of one cluster: w, directions, signed odds and loads."""
         factor = np.linalg.cholesky(self.locations.base_precision)
         away = factor.T @ (self.locations.means[k] - self.locations.base_mean)
-        return away, logit_location.directions_of(factor), *logit_location.gather(np.flatnonzero(k == Z), self.answers)
+        return (
+            away,
+            logit_location.directions_of(factor),
+            *logit_location.gather(np.flatnonzero(k == Z), self.answers),
+        )
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
@@ -58,7 +78,12 @@ def test_density_of_a_step(n_dims, k):
     grid = np.linspace(-4.0, 4.0, 25)
     for j in range(n_dims):
         joints = np.array([case.log_joint(k, t * directions[j]) for t in grid])
-        found = np.array([logit_location.log_step_density(t, (away[j], odds, loads @ directions[j])) for t in grid])
+        found = np.array(
+            [
+                logit_location.log_step_density(t, (away[j], odds, loads @ directions[j]))
+                for t in grid
+            ]
+        )
         assert np.ptp(joints) > 1e-3
         check_constant(joints - found, np.abs(joints).max() + np.abs(found).max())
 
@@ -70,7 +95,9 @@ def test_directions_whiten_the_base(n_dims):
     np.testing.assert_allclose(directions @ precision @ directions.T, np.eye(n_dims), atol=1e-12)
 
 
-@pytest.mark.parametrize("x", [-800.0, -40.0, -1e-3, 0.0, 1e-3, 30.0, 40.0, 800.0, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "x", [-800.0, -40.0, -1e-3, 0.0, 1e-3, 30.0, 40.0, 800.0, math.inf, -math.inf]
+)
 def test_log_logistic_keeps_its_digits(x):
     assert logit_location.log_logistic(x) == pytest.approx(log_expit(x), rel=4e-16, abs=5e-324)
 
@@ -106,15 +133,20 @@ def naive_steps(rng, case):
 def test_steps_equal_those_of_whole_arrays(n_dims):
     case = Case(n_dims)
     found = logit_location.draw_steps(np.random.default_rng(6), case.locations, case.answers)
-    np.testing.assert_allclose(found, naive_steps(np.random.default_rng(6), case), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        found, naive_steps(np.random.default_rng(6), case), rtol=1e-8, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("k", [0, 2])
 def test_many_steps_follow_the_joint(k):
-    """At q = 1 the moved mean of a cluster, after a few moves from anywhere, has the density of the joint."""
+    """At q = 1 the moved mean of a cluster, after a few moves from anywhere, has the density of the
+    joint."""
     case, n = Case(1), N_DRAWS // 5
     start = case.locations.means[k, 0]
-    law = distribution_function(lambda x: np.array([case.log_joint(k, t - start) for t in x]), -40.0, 40.0, 401)
+    law = distribution_function(
+        lambda x: np.array([case.log_joint(k, t - start) for t in x]), -40.0, 40.0, 401
+    )
     draws, rng = [], np.random.default_rng(7)
     for _ in range(n):
         steps = np.zeros((4, 1))
@@ -133,7 +165,9 @@ def test_far_base_precisions(size):
     base = {"base_mean": np.zeros(2), "base_precision": size * np.eye(2)}
     for means in (np.zeros((4, 2)), case.locations.means):
         locations = case.locations._replace(means=means, **base)
-        assert np.isfinite(logit_location.draw_steps(np.random.default_rng(8), locations, case.answers)).all()
+        assert np.isfinite(
+            logit_location.draw_steps(np.random.default_rng(8), locations, case.answers)
+        ).all()
 
 
 def test_with_many_observations_the_move_is_made_by_chance():

@@ -13,7 +13,8 @@ N_COLUMNS = 5  # three clusters, two columns of nobody
 
 
 class Case:
-    """Users in clusters with outcomes of their own; user 3 has none, and cluster 1 is one user's."""
+    """Users in clusters with outcomes of their own; user 3 has none, and cluster 1 is one
+    user's."""
 
     def __init__(self, seed=3):
         self.rng = np.random.default_rng(seed)
@@ -23,10 +24,14 @@ class Case:
         self.observations.set_noise(self.noises[Z])
 
     def log_joint(self, noises):
-        """ln p(outcomes, noises of the clusters | latent vectors), each noise with its gamma prior, of mean 1."""
+        """ln p(outcomes, noises of the clusters | latent vectors), each noise with its gamma prior,
+        of mean 1."""
         self.observations.set_noise(noises[Z])
         half = 0.5 * self.observations.noise_dof
-        return self.observations.log_likelihood(self.latent) + gamma.logpdf(noises, half, scale=1.0 / half).sum()
+        return (
+            self.observations.log_likelihood(self.latent)
+            + gamma.logpdf(noises, half, scale=1.0 / half).sum()
+        )
 
     def law(self, k):
         """Of the kernel, as SciPy has it."""
@@ -83,12 +88,16 @@ def test_the_gain_is_that_of_the_likelihood(ratio):
     noises[1] *= ratio
     case.observations.set_noise(noises)
     wanted = case.observations.log_likelihood(case.latent) - before
-    assert noise.noise_gain(ratio, n_observations, misfit) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+    assert noise.noise_gain(ratio, n_observations, misfit) == pytest.approx(
+        wanted, rel=1e-9, abs=1e-9
+    )
 
 
 def test_compiled_draws_are_those_of_python():
     drawn = []
     for kernel in (noise.redraw_noises, python_of(noise.redraw_noises)):
         case = Case()
-        drawn.append(kernel(np.random.default_rng(4), Z, case.observations.terms(case.latent), N_COLUMNS))
+        drawn.append(
+            kernel(np.random.default_rng(4), Z, case.observations.terms(case.latent), N_COLUMNS)
+        )
     np.testing.assert_allclose(*drawn, rtol=1e-12)

@@ -1,6 +1,8 @@
-"""Densities of likelihoods with the priors of their parameters, and draws from these, against the model by SciPy's densities.
+"""Densities of likelihoods with the priors of their parameters, and draws from these, against the
+model by SciPy's densities.
 
-Ratio tests of conditionals take the likelihoods' own densities for the joint; a prior that is wrong in both shows here.
+Ratio tests of conditionals take the likelihoods' own densities for the joint; a prior that is wrong
+in both shows here.
 """
 
 from collections.abc import Callable
@@ -29,7 +31,11 @@ Z = np.array([0, 1, 1, 0, 1])
 DESIGN, OUTCOME = RNG.normal(size=(N, 2)), RNG.normal(size=N)
 PANEL = Panel.of(USER, DESIGN, OUTCOME, N_USERS)
 PRIOR, SCALE, LOCATION = NoisePrior(2.5, 3.0), 0.8, 4.0
-OF_NOISE, OF_DOF, OF_SPREAD = gamma(1.5, scale=2.0 / 3.0), gamma(2.0, scale=10.0), t(3.0)  # the noise's has mean 1
+OF_NOISE, OF_DOF, OF_SPREAD = (
+    gamma(1.5, scale=2.0 / 3.0),
+    gamma(2.0, scale=10.0),
+    t(3.0),
+)  # the noise's has mean 1
 COMMON, ITEM = RNG.normal(size=(N, 1)), RNG.integers(0, LEVELS, (N, 1))
 Array = Any
 
@@ -39,7 +45,14 @@ def with_effects() -> WithEffects:
     columns = np.hstack([np.zeros((N, 1), dtype=np.int64), 1 + ITEM])
     design = SparseDesign(columns, np.hstack([COMMON, np.ones((N, 1))]), 1 + LEVELS)
     units = EffectUnits(Whitening.of(GaussianPrior(np.array([0.7]), np.array([[9.0]]))), LOCATION)
-    return WithEffects(PanelRegression(PANEL, PRIOR), design, 1, np.array([1, 1 + LEVELS]), np.array([SCALE]), units)
+    return WithEffects(
+        PanelRegression(PANEL, PRIOR),
+        design,
+        1,
+        np.array([1, 1 + LEVELS]),
+        np.array([SCALE]),
+        units,
+    )
 
 
 LIKELIHOODS: dict[str, Callable[[], Any]] = {
@@ -63,7 +76,10 @@ def log_prior(params: Any) -> float:
         total += gamma.logpdf(params["noise_precision"], half, scale=typical / half).sum()
     if "group_sd" in params:
         total += OF_SPREAD.logpdf(params["group_sd"] / SCALE).sum()
-        total += norm.logpdf(params["group_effects"], 0.0, params["group_sd"]).sum() + norm.logpdf(params["common"]).sum()
+        total += (
+            norm.logpdf(params["group_effects"], 0.0, params["group_sd"]).sum()
+            + norm.logpdf(params["common"]).sum()
+        )
     return float(total)
 
 
@@ -74,7 +90,9 @@ def log_likelihood(name: str, latent: Array, params: Any) -> float:
     if name == "effects":
         mean = mean + COMMON[:, 0] * params["common"] + params["group_effects"][ITEM[:, 0]]
     if name == "intervals":
-        return float(np.log(norm.cdf(OUTCOME + 0.5, mean, sd) - norm.cdf(OUTCOME - 0.3, mean, sd)).sum())
+        return float(
+            np.log(norm.cdf(OUTCOME + 0.5, mean, sd) - norm.cdf(OUTCOME - 0.3, mean, sd)).sum()
+        )
     if name == "student":
         return float(t.logpdf(OUTCOME, params["degrees_of_freedom"], mean, sd).sum())
     return float(norm.logpdf(OUTCOME, mean, sd).sum())
@@ -89,40 +107,62 @@ def drawn(name: str, n: int) -> list[Any]:
 def test_densities_are_the_joint_up_to_a_constant(name: str) -> None:
     rng, likelihood, states = np.random.default_rng(2), LIKELIHOODS[name](), drawn(name, 12)
     latents = rng.normal(size=(len(states), N_USERS, 2))
-    joints = [log_likelihood(name, *state) + log_prior(state[1]) for state in zip(latents, states, strict=True)]
+    joints = [
+        log_likelihood(name, *state) + log_prior(state[1])
+        for state in zip(latents, states, strict=True)
+    ]
     assert np.ptp(joints) > 1.0
-    found = [likelihood.log_density(latent, params) for latent, params in zip(latents, states, strict=True)]
+    found = [
+        likelihood.log_density(latent, params)
+        for latent, params in zip(latents, states, strict=True)
+    ]
     np.testing.assert_allclose(np.subtract(found, joints), found[0] - joints[0], atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["normal", "student", "each user's own", "effects"])
 def test_priors_in_the_users_units_are_the_same_up_to_a_constant(name: str) -> None:
-    """Of all that is not drawn given other parameters: users' own noises and effects of levels are not in it."""
+    """Of all that is not drawn given other parameters: users' own noises and effects of levels are
+    not in it."""
     likelihood, states = LIKELIHOODS[name](), drawn(name, 12)
     kept = [{k: v for k, v in state.items() if k != "group_effects"} for state in states]
     reported = [likelihood.reported(state) for state in kept]
     stacked = {key: np.array([one[key] for one in reported]) for key in reported[0]}
-    found = sum(values for values in likelihood.log_priors(stacked, np.tile(Z, (len(states), 1))).values())
+    found = sum(
+        values for values in likelihood.log_priors(stacked, np.tile(Z, (len(states), 1))).values()
+    )
     wanted = []
     for state in states:
         of_all = {**state, "noise_precision": state.get(TYPICAL, state["noise_precision"])}
-        wanted.append(log_prior({key: value for key, value in of_all.items() if key not in (TYPICAL, "group_sd")}))
+        wanted.append(
+            log_prior(
+                {key: value for key, value in of_all.items() if key not in (TYPICAL, "group_sd")}
+            )
+        )
         if "group_sd" in state:
-            wanted[-1] += float(OF_SPREAD.logpdf(state["group_sd"] / SCALE).sum() + norm.logpdf(state["common"]).sum())
+            wanted[-1] += float(
+                OF_SPREAD.logpdf(state["group_sd"] / SCALE).sum()
+                + norm.logpdf(state["common"]).sum()
+            )
     np.testing.assert_allclose(found - wanted, (found - wanted)[0], atol=1e-8)
 
 
 def test_draws_of_noise() -> None:
     check_law([state["noise_precision"] for state in drawn("normal", N_DRAWS)], OF_NOISE.cdf)
-    by_cluster = np.array([state["noise_precision"] for state in drawn("normal, noise by cluster", N_DRAWS)])
+    by_cluster = np.array(
+        [state["noise_precision"] for state in drawn("normal, noise by cluster", N_DRAWS)]
+    )
     for user in (0, 1):
         check_law(by_cluster[:, user], OF_NOISE.cdf)
-    np.testing.assert_array_equal(by_cluster, by_cluster[:, :2][:, Z])  # users 0 and 1 are of clusters 0 and 1
+    np.testing.assert_array_equal(
+        by_cluster, by_cluster[:, :2][:, Z]
+    )  # users 0 and 1 are of clusters 0 and 1
 
 
 def test_draws_of_degrees_of_freedom_and_of_users_noises() -> None:
     states, below = drawn("each user's own", N_DRAWS), OF_DOF.cdf(1.0)
-    dof, typical = (np.array([state[name] for state in states]) for name in ("degrees_of_freedom", TYPICAL))
+    dof, typical = (
+        np.array([state[name] for state in states]) for name in ("degrees_of_freedom", TYPICAL)
+    )
     check_law(dof, lambda x: (OF_DOF.cdf(x) - below) / (1.0 - below))
     check_law(typical, OF_NOISE.cdf)
     own = np.array([state["noise_precision"][2] for state in states])
@@ -138,7 +178,8 @@ def test_draws_of_effects() -> None:
 
 
 def test_draws_of_cut_points() -> None:
-    """Ordered logistic numbers: their shares are ordered uniform ones; given one of them, on either side of it too."""
+    """Ordered logistic numbers: their shares are ordered uniform ones; given one of them, on either
+    side of it too."""
     rng = np.random.default_rng(4)
     shares = expit([CutPrior(3).draw(rng) for _ in range(N_DRAWS)])
     for place in range(3):

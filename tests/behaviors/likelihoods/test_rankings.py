@@ -1,4 +1,5 @@
-"""The likelihood of rankings alone: its density, and joint tests under a known prior of latent vectors, N(0, I)."""
+"""The likelihood of rankings alone: its density, and joint tests under a known prior of latent
+vectors, N(0, I)."""
 
 from typing import Any
 
@@ -26,7 +27,10 @@ Array = Any
 def rankings(n_dims: int = 2) -> RankingPanel:
     rng, n = np.random.default_rng(7), len(USER)
     place = np.concatenate(
-        [np.where(np.arange(k) < m, np.arange(1.0, k + 1), np.inf) for k, m in zip(SIZES, PLACES, strict=True)]
+        [
+            np.where(np.arange(k) < m, np.arange(1.0, k + 1), np.inf)
+            for k, m in zip(SIZES, PLACES, strict=True)
+        ]
     )
     panel = Panel.of(USER, rng.standard_normal((n, n_dims)), np.zeros(n), N_USERS)
     return RankingPanel(panel, Orders.of(RANKING, place), np.linspace(-0.5, 0.5, n))
@@ -49,11 +53,14 @@ def test_the_density_is_the_share_of_utilities_in_this_order() -> None:
 
 
 def test_utilities_are_drawn_by_the_joint_density() -> None:
-    """The mean of h(u)/p(u) over utilities given the rankings is P(rankings | u ~ h)/P(rankings | u ~ p), whatever h is."""
+    """The mean of h(u)/p(u) over utilities given the rankings is P(rankings | u ~ h)/P(rankings | u
+    ~ p), whatever h is."""
     likelihood, rng, n = rankings(), np.random.default_rng(2), 4000
     latent = rng.standard_normal((N_USERS, 2))
     eta, terms = likelihood.predictor(latent), likelihood.terms(rng, latent, {})
-    np.testing.assert_array_equal(likelihood.orders.sorted_by(eta + terms.residual).rows[:2], likelihood.orders.rows[:2])
+    np.testing.assert_array_equal(
+        likelihood.orders.sorted_by(eta + terms.residual).rows[:2], likelihood.orders.rows[:2]
+    )
     assert terms.precision.tolist() == [1.0]
     shift = np.where(np.arange(len(eta)) % 2, 0.4, -0.3)  # h: other expectations
     drawn = np.array([eta + likelihood.terms(rng, latent, {}).residual for _ in range(n)])
@@ -76,15 +83,24 @@ def look(likelihood: RankingPanel, latent: Array) -> dict[str, float]:
     place[orders.rows] = np.arange(len(eta)) - orders.starts[orders.ranking]
     place = np.minimum(place, orders.n_top[RANKING])  # items without a place are alike
     found = {f"latent {j}": np.arctan(latent[:, j]).mean() for j in range(latent.shape[1])}
-    found |= {"size": np.arctan(latent**2).mean(), "product": np.arctan(latent[:, 0] * latent[:, -1]).mean()}
+    found |= {
+        "size": np.arctan(latent**2).mean(),
+        "product": np.arctan(latent[:, 0] * latent[:, -1]).mean(),
+    }
     found |= {"fit": (np.arctan(eta) * place).mean(), "spread": (np.arctan(eta**2) * place).mean()}
     found |= {f"place {i}": place[i] for i in (0, 3, 7, 12, 16)}
     loads = likelihood.panel.design[:, 0] * np.arctan(latent[USER, 0])
-    return {name: float(value) for name, value in (found | {"latent_and_place": (loads * place).mean()}).items()}
+    return {
+        name: float(value)
+        for name, value in (found | {"latent_and_place": (loads * place).mean()}).items()
+    }
 
 
-def joint_scores(likelihood: Any, n_chains: int = 150, length: int = 30, n_prior: int = 2000) -> dict[str, float]:
-    """z-scores as of ``checks.joint_test``, for a likelihood under a known prior of latent vectors."""
+def joint_scores(
+    likelihood: Any, n_chains: int = 150, length: int = 30, n_prior: int = 2000
+) -> dict[str, float]:
+    """z-scores as of ``checks.joint_test``, for a likelihood under a known prior of latent
+    vectors."""
     rng, q = np.random.default_rng(0), likelihood.n_dims
     normal = Prior(Z, np.zeros((2, q)), np.tile(np.eye(q), (2, 1, 1)))
 
@@ -116,7 +132,9 @@ def test_steps_leave_the_joint_prior_as_it_is() -> None:
 
 
 @pytest.mark.slow
-def test_utilities_without_regard_to_items_not_ranked_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_utilities_without_regard_to_items_not_ranked_are_rejected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A mutant: items without a place are left where their expectations put them."""
     right = Orders.drawn_utilities
 

@@ -1,4 +1,5 @@
-"""The likelihood of several behaviors: a sum of log densities, blocks of terms, and blocks of vectors given the others."""
+"""The likelihood of several behaviors: a sum of log densities, blocks of terms, and blocks of
+vectors given the others."""
 
 from typing import Any
 
@@ -31,7 +32,9 @@ USER = np.array([0, 2, 2, 3, 0, 2])  # user 1 has no observations of its own
 
 
 def panel(n_dims: int, seed: int, outcome: np.ndarray) -> Panel:
-    return Panel.of(USER, np.random.default_rng(seed).standard_normal((len(USER), n_dims)), outcome, N_USERS)
+    return Panel.of(
+        USER, np.random.default_rng(seed).standard_normal((len(USER), n_dims)), outcome, N_USERS
+    )
 
 
 def regression() -> PanelRegression:
@@ -63,7 +66,9 @@ def likelihood(request: pytest.FixtureRequest) -> SeveralLikelihoods:
 
 def start(likelihood: SeveralLikelihoods) -> tuple[np.ndarray, dict[str, Any]]:
     rng = np.random.default_rng(3)
-    return rng.standard_normal((N_USERS, likelihood.n_dims)), likelihood.draw_prior(rng, np.zeros(N_USERS, dtype=np.int64))
+    return rng.standard_normal((N_USERS, likelihood.n_dims)), likelihood.draw_prior(
+        rng, np.zeros(N_USERS, dtype=np.int64)
+    )
 
 
 def of_part(name: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +91,10 @@ def test_terms_are_those_of_each_behavior_in_blocks(likelihood: SeveralLikelihoo
     latent, params = start(likelihood)
     terms = likelihood.terms(np.random.default_rng(5), latent, params)
     rng, first = np.random.default_rng(5), 0
-    gradients, curvatures = np.zeros((N_USERS, likelihood.n_dims)), np.zeros((N_USERS, likelihood.n_dims, likelihood.n_dims))
+    gradients, curvatures = (
+        np.zeros((N_USERS, likelihood.n_dims)),
+        np.zeros((N_USERS, likelihood.n_dims, likelihood.n_dims)),
+    )
     for name, part in likelihood.parts.items():
         own = slice(first, first + part.n_dims)
         vectors = np.ascontiguousarray(latent[:, own])
@@ -101,7 +109,9 @@ def test_terms_are_those_of_each_behavior_in_blocks(likelihood: SeveralLikelihoo
         listen(u, latent, terms, message)
         np.testing.assert_allclose(message.gradient, gradients[u], rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(message.curvature, curvatures[u], rtol=1e-12, atol=1e-12)
-        assert np.all(np.diff(terms.rows[terms.starts[u] : terms.starts[u + 1]].astype(int)) > 0)  # the moves rely on it
+        assert np.all(
+            np.diff(terms.rows[terms.starts[u] : terms.starts[u + 1]].astype(int)) > 0
+        )  # the moves rely on it
 
 
 def test_observations_of_one_user_each_stand_in_the_order_of_users() -> None:
@@ -115,7 +125,9 @@ def test_observations_of_one_user_each_stand_in_the_order_of_users() -> None:
 def test_each_behavior_finds_its_own_terms_again(likelihood: SeveralLikelihoods) -> None:
     latent, params = start(likelihood)
     parts = [
-        part.terms(np.random.default_rng(1), likelihood.blocks[name].of(latent), of_part(name, params))
+        part.terms(
+            np.random.default_rng(1), likelihood.blocks[name].of(latent), of_part(name, params)
+        )
         for name, part in likelihood.parts.items()
     ]
     layout = Layout.of(parts, list(likelihood.blocks.values()), likelihood.one_user_each)
@@ -137,7 +149,9 @@ def test_parameters_have_the_name_of_their_behavior() -> None:
 
 def test_the_lightest_tails_that_one_asks_for() -> None:
     assert SeveralLikelihoods.of(PAIRS["regression and answers"]).hyperprior == FINITE_VARIANCES
-    assert SeveralLikelihoods.of(PAIRS["threads and regression"]).hyperprior == regression().hyperprior
+    assert (
+        SeveralLikelihoods.of(PAIRS["threads and regression"]).hyperprior == regression().hyperprior
+    )
 
 
 def precisions(n: int, n_dims: int, seed: int = 0) -> np.ndarray:
@@ -161,7 +175,9 @@ def test_block_given_the_rest_by_the_joint_density(block: Block) -> None:
     assert own.shift is not None
     for u, k in enumerate(z):
         joint = multivariate_normal(means[k] + shift[u], np.linalg.inv(matrices[k]))
-        conditional = multivariate_normal(own.means[k] + own.shift[u], np.linalg.inv(own.factors[k] @ own.factors[k].T))
+        conditional = multivariate_normal(
+            own.means[k] + own.shift[u], np.linalg.inv(own.factors[k] @ own.factors[k].T)
+        )
         differences = []
         for point in rng.standard_normal((5, len(block.own))):
             moved = latent[u].copy()
@@ -175,15 +191,23 @@ def test_factors_of_a_block(block: Block) -> None:
     matrices = precisions(3, 4, 2)
     upper = np.linalg.cholesky(matrices[:, ::-1, ::-1])[:, ::-1, ::-1]
     factors, follows = block_factors(upper, block)
-    np.testing.assert_allclose(factors @ np.swapaxes(factors, -1, -2), matrices[:, block.own][..., block.own], rtol=1e-9)
+    np.testing.assert_allclose(
+        factors @ np.swapaxes(factors, -1, -2), matrices[:, block.own][..., block.own], rtol=1e-9
+    )
     np.testing.assert_allclose(follows, follow(matrices, block), rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_locations_in_a_block_have_the_density_of_the_means(block: Block) -> None:
     rng = np.random.default_rng(4)
-    means, base_mean, base_precision = rng.standard_normal((3, 4)), rng.standard_normal(4), precisions(1, 4, 5)[0]
-    own = block_locations(Locations(np.zeros(2, dtype=np.int64), means, base_mean, base_precision), block)
+    means, base_mean, base_precision = (
+        rng.standard_normal((3, 4)),
+        rng.standard_normal(4),
+        precisions(1, 4, 5)[0],
+    )
+    own = block_locations(
+        Locations(np.zeros(2, dtype=np.int64), means, base_mean, base_precision), block
+    )
     joint = multivariate_normal(base_mean, np.linalg.inv(base_precision))
     given = multivariate_normal(own.base_mean, np.linalg.inv(own.base_precision))
     for k in range(3):
@@ -197,11 +221,22 @@ def test_locations_in_a_block_have_the_density_of_the_means(block: Block) -> Non
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_latent_prior_of_a_block_by_the_joint_covariance(block: Block) -> None:
-    """Two users of a cluster: everything normal, so conditioning is linear algebra on means and vectors together."""
+    """Two users of a cluster: everything normal, so conditioning is linear algebra on means and
+    vectors together."""
     rng, q = np.random.default_rng(6), 4
-    base_mean, base_precision, own_precision = rng.standard_normal(q), precisions(1, q, 7)[0], precisions(1, q, 8)[0]
-    shift, latent, means = rng.standard_normal((2, q)), rng.standard_normal((2, q)), rng.standard_normal((1, q))
-    prior = LatentPrior(np.zeros(2, dtype=np.int64), means, own_precision[None], base_mean, base_precision, shift)
+    base_mean, base_precision, own_precision = (
+        rng.standard_normal(q),
+        precisions(1, q, 7)[0],
+        precisions(1, q, 8)[0],
+    )
+    shift, latent, means = (
+        rng.standard_normal((2, q)),
+        rng.standard_normal((2, q)),
+        rng.standard_normal((1, q)),
+    )
+    prior = LatentPrior(
+        np.zeros(2, dtype=np.int64), means, own_precision[None], base_mean, base_precision, shift
+    )
     found = block_latent_prior(prior, block, latent)
 
     of_means, of_users = np.linalg.inv(base_precision), np.linalg.inv(own_precision)
@@ -223,8 +258,12 @@ def test_latent_prior_of_a_block_by_the_joint_covariance(block: Block) -> None:
     assert found.precisions is not None
     np.testing.assert_allclose((found.base_mean + found.shift).ravel(), mean, rtol=1e-8, atol=1e-8)
     together, alone = np.linalg.inv(found.base_precision), np.linalg.inv(found.precisions[0])
-    np.testing.assert_allclose(spread, np.kron(np.ones((2, 2)), together) + np.kron(np.eye(2), alone), rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(found.means[found.z] + found.shift, latent_mean(prior, block, latent), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        spread, np.kron(np.ones((2, 2)), together) + np.kron(np.eye(2), alone), rtol=1e-7, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        found.means[found.z] + found.shift, latent_mean(prior, block, latent), rtol=1e-8, atol=1e-8
+    )
 
 
 def latent_mean(prior: LatentPrior, block: Block, latent: np.ndarray) -> np.ndarray:
@@ -233,6 +272,8 @@ def latent_mean(prior: LatentPrior, block: Block, latent: np.ndarray) -> np.ndar
     result = []
     for u, k in enumerate(prior.z):
         covariance, centre = np.linalg.inv(prior.precisions[k]), prior.means[k] + prior.shift[u]
-        gain = covariance[np.ix_(block.own, block.rest)] @ np.linalg.inv(covariance[np.ix_(block.rest, block.rest)])
+        gain = covariance[np.ix_(block.own, block.rest)] @ np.linalg.inv(
+            covariance[np.ix_(block.rest, block.rest)]
+        )
         result.append(centre[block.own] + gain @ (latent[u] - centre)[block.rest])
     return np.array(result)

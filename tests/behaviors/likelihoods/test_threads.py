@@ -14,7 +14,10 @@ N_USERS, N_THREADS, N_COVARIATES = 6, 25, 3
 DESIGN = RNG.integers(0, 2, (N_THREADS, N_USERS)).astype(float)
 COVARIATES = RNG.standard_normal((N_THREADS, N_COVARIATES)) + 0.5
 OUTCOME = RNG.standard_normal(N_THREADS)
-LATENT, PARAMS = RNG.standard_normal((N_USERS, 1)), {"noise_precision": 1.7, "coefficients": RNG.standard_normal(N_COVARIATES)}
+LATENT, PARAMS = (
+    RNG.standard_normal((N_USERS, 1)),
+    {"noise_precision": 1.7, "coefficients": RNG.standard_normal(N_COVARIATES)},
+)
 PRIOR = Prior(np.zeros(N_USERS, dtype=np.int64), np.zeros((1, 1)), np.ones((1, 1, 1)))
 
 
@@ -25,17 +28,23 @@ def regression(is_sparse: bool) -> ThreadRegression:
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_they_have_the_joints_density_given_users(is_sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_have_the_joints_density_given_users(
+    is_sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The log joint is quadratic in them: its differences give the mean and the precision."""
     monkeypatch.setattr(threads, "_ALWAYS_TOGETHER", 0)
     monkeypatch.setattr(threads, "_JOINT_SHARE_WITH_COVARIATES", 0.0)
     likelihood, n = regression(is_sparse), N_COVARIATES
 
     def density(coefficients: np.ndarray) -> float:
-        return likelihood.log_density(LATENT, {"noise_precision": 1.7, "coefficients": coefficients})
+        return likelihood.log_density(
+            LATENT, {"noise_precision": 1.7, "coefficients": coefficients}
+        )
 
     unit, zero = np.eye(n), density(np.zeros(n))
-    precision = np.array([[density(a) + density(b) - density(a + b) - zero for a in unit] for b in unit])
+    precision = np.array(
+        [[density(a) + density(b) - density(a + b) - zero for a in unit] for b in unit]
+    )
     linear = np.array([0.5 * (density(a) - density(-a)) for a in unit])
     mean, factor = np.linalg.solve(precision, linear), np.linalg.cholesky(precision)
     rng, drawn = np.random.default_rng(0), []
@@ -54,7 +63,9 @@ def test_the_noise_is_that_of_the_new_residuals(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(threads, "_JOINT_SHARE_WITH_COVARIATES", 0.0)
     likelihood, rng, levels = regression(is_sparse=True), np.random.default_rng(1), []
     for _ in range(4000):
-        _, params = likelihood.redraw(rng, LATENT, PARAMS, likelihood.terms(rng, LATENT, PARAMS), PRIOR)
+        _, params = likelihood.redraw(
+            rng, LATENT, PARAMS, likelihood.terms(rng, LATENT, PARAMS), PRIOR
+        )
         law = likelihood.noise_law(likelihood.residual(LATENT, params["coefficients"]))
         levels.append(params["noise_precision"] / law.mean)
     dof = 1.0 + N_THREADS
@@ -64,15 +75,21 @@ def test_the_noise_is_that_of_the_new_residuals(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(("n_users", "always"), [(297, True), (298, False)])
 def test_few_coefficients_are_always_drawn_together(n_users: int, always: bool) -> None:
     units = Whitening(np.zeros(N_COVARIATES), np.eye(N_COVARIATES), np.eye(N_COVARIATES))
-    design = sparse.csr_array((np.ones(N_THREADS), (np.arange(N_THREADS), np.arange(N_THREADS))), (N_THREADS, n_users))
+    design = sparse.csr_array(
+        (np.ones(N_THREADS), (np.arange(N_THREADS), np.arange(N_THREADS))), (N_THREADS, n_users)
+    )
     likelihood = ThreadRegression(design, COVARIATES, OUTCOME, 1.0, units)
     prior = PRIOR._replace(z=np.zeros(n_users, dtype=np.int64))
     latent, moved = np.zeros((n_users, 1)), 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        after, _ = likelihood.redraw(rng, latent, PARAMS, likelihood.terms(rng, latent, PARAMS), prior)
+        after, _ = likelihood.redraw(
+            rng, latent, PARAMS, likelihood.terms(rng, latent, PARAMS), prior
+        )
         moved += bool((after != latent).any())
     assert moved == 20 if always else 0 < moved < 20
     pooled = prior._replace(pooled=True)
-    after, _ = likelihood.redraw(np.random.default_rng(0), latent, PARAMS, likelihood.terms(rng, latent, PARAMS), pooled)
+    after, _ = likelihood.redraw(
+        np.random.default_rng(0), latent, PARAMS, likelihood.terms(rng, latent, PARAMS), pooled
+    )
     assert (after != latent).any()

@@ -1,4 +1,5 @@
-"""Users, clusters, auxiliary components and free room as the assignment sweep has them, and the same sweep in plain Python."""
+"""Users, clusters, auxiliary components and free room as the assignment sweep has them, and the
+same sweep in plain Python."""
 
 import math
 from functools import cache
@@ -26,7 +27,12 @@ def random_base(rng, n_dims, dof=None):
     if n_dims == 0:
         return Base(np.empty(0), np.empty((0, 0)), np.empty((0, 0)), 1.0)
     dof = n_dims + 2.5 if dof is None else dof
-    return Base(rng.standard_normal(n_dims), positive_definite(rng, n_dims), positive_definite(rng, n_dims), dof)
+    return Base(
+        rng.standard_normal(n_dims),
+        positive_definite(rng, n_dims),
+        positive_definite(rng, n_dims),
+        dof,
+    )
 
 
 @cache
@@ -42,9 +48,22 @@ def finite(n_components, spread):
 
 
 class Columns:
-    """Users with features (U, D) and latent vectors (U, q), clusters, auxiliary components and free room."""
+    """Users with features (U, D) and latent vectors (U, q), clusters, auxiliary components and free
+    room."""
 
-    def __init__(self, seed, z, n_dims, n_latent, *, n_components=None, n_auxiliary=2, room=3, kind="common", marginal=False):
+    def __init__(
+        self,
+        seed,
+        z,
+        n_dims,
+        n_latent,
+        *,
+        n_components=None,
+        n_auxiliary=2,
+        room=3,
+        kind="common",
+        marginal=False,
+    ):
         self.marginal = marginal
         self.rng = np.random.default_rng([seed, n_dims, n_latent])
         self.z, n_users = np.array(z), len(z)
@@ -81,12 +100,16 @@ class Columns:
     @property
     def views(self):
         rows = np.ascontiguousarray(self.features.T)
-        return Gaussian(self.features, rows, self.components, self.cores[0], self.base, PUBLISHED), self.latent_view
+        return Gaussian(
+            self.features, rows, self.components, self.cores[0], self.base, PUBLISHED
+        ), self.latent_view
 
     @property
     def latent_view(self):
         rows = np.empty((0, len(self.z)))
-        return Gaussian(self.latent, rows, self.latent_components, self.cores[1], self.latent_base, PUBLISHED)
+        return Gaussian(
+            self.latent, rows, self.latent_components, self.cores[1], self.latent_base, PUBLISHED
+        )
 
     def state(self, partition=None, *, tabulated=False):
         """What moves take; they change the arrays of this."""
@@ -129,10 +152,13 @@ class Twin:
     def __init__(self, case):
         self.case, self.z = case, case.z.tolist()
         self.components, self.latent_components = (
-            Components(part.means.copy(), part.factors.copy()) for part in (case.components, case.latent_components)
+            Components(part.means.copy(), part.factors.copy())
+            for part in (case.components, case.latent_components)
         )
         stands = "auxiliary" if len(case.auxiliary) else set()
-        self.holders = [None if count < 0 else stands if count == 0 else set() for count in case.counts]
+        self.holders = [
+            None if count < 0 else stands if count == 0 else set() for count in case.counts
+        ]
         for u, column in enumerate(self.z):
             self.holders[column] = self.holders[column] | {u}
         self.auxiliary, self.latent, self.opened = case.auxiliary.tolist(), case.latent.copy(), 0
@@ -145,15 +171,26 @@ class Twin:
         holder = self.holders[column]
         if holder is None:
             return 0.0
-        return partition.alpha / len(self.auxiliary) if holder == "auxiliary" else len(holder) + partition.spread
+        return (
+            partition.alpha / len(self.auxiliary)
+            if holder == "auxiliary"
+            else len(holder) + partition.spread
+        )
 
     def law(self, column):
-        """Mean and precision of the features, then of the latent vector; auxiliary means may be integrated out."""
+        """Mean and precision of the features, then of the latent vector; auxiliary means may be
+        integrated out."""
         laws = []
-        for part, base in ((self.components, self.case.base), (self.latent_components, self.case.latent_base)):
+        for part, base in (
+            (self.components, self.case.base),
+            (self.latent_components, self.case.latent_base),
+        ):
             mean, own = part.means[column], precision(part.factors[column])
             if self.marginal and self.holders[column] == "auxiliary":
-                mean, own = base.mean, np.linalg.inv(np.linalg.inv(own) + np.linalg.inv(base.precision))
+                mean, own = (
+                    base.mean,
+                    np.linalg.inv(np.linalg.inv(own) + np.linalg.inv(base.precision)),
+                )
             laws += [mean, own]
         return laws
 
@@ -183,17 +220,29 @@ class Twin:
         self.holders[own] = self.holders[own] - {u}
         if not self.holders[own] and self.auxiliary:
             slot = int(rng.random() * len(self.auxiliary))
-            self.holders[self.auxiliary[slot]], self.holders[own], self.auxiliary[slot] = None, "auxiliary", own
+            self.holders[self.auxiliary[slot]], self.holders[own], self.auxiliary[slot] = (
+                None,
+                "auxiliary",
+                own,
+            )
 
     def choose(self, rng, u, partition):
         weights = np.array([self.weight(c, partition) for c in range(len(self.holders))])
-        logs = np.array([self.log_density(u, c) if weight > 0 else -math.inf for c, weight in enumerate(weights)])
+        logs = np.array(
+            [
+                self.log_density(u, c) if weight > 0 else -math.inf
+                for c, weight in enumerate(weights)
+            ]
+        )
         shares = weights * np.exp(logs - logs.max())
         return int(np.searchsorted(np.cumsum(shares), rng.random() * shares.sum(), side="right"))
 
     def renew(self, rng, column):
         """A column's components from both bases."""
-        for part, base in ((self.components, self.case.base), (self.latent_components, self.case.latent_base)):
+        for part, base in (
+            (self.components, self.case.base),
+            (self.latent_components, self.case.latent_base),
+        ):
             (part.means[column],), (part.factors[column],) = draw_from_base(rng, 1, base)
 
     def join(self, rng, u, column):
@@ -218,13 +267,17 @@ class Twin:
             opens, (*_, mean, own) = self.holders[column] == "auxiliary", self.law(column)
             self.join(rng, u, column)
             if self.latent.shape[1]:
-                self.latent[u] = naive.draw_normal(rng, *self.alone(u, column).posterior(mean[None], own[None]))
+                self.latent[u] = naive.draw_normal(
+                    rng, *self.alone(u, column).posterior(mean[None], own[None])
+                )
             if opens and self.marginal:
                 case = self.case
                 if case.features.shape[1]:
                     self.draw_mean(rng, case.features[u], self.components, case.base, column)
                 if self.latent.shape[1]:
-                    self.draw_mean(rng, self.latent[u], self.latent_components, case.latent_base, column)
+                    self.draw_mean(
+                        rng, self.latent[u], self.latent_components, case.latent_base, column
+                    )
         return len(self.z)
 
 
@@ -233,7 +286,8 @@ def precision(factor):
 
 
 def implied(option, n_options):
-    """Probabilities of options 0, 1, … that are chosen by inversion of a uniform number: from the borders between them."""
+    """Probabilities of options 0, 1, … that are chosen by inversion of a uniform number: from the
+    borders between them."""
     borders = np.ones(n_options + 1)
     borders[0] = 0.0
     for j in range(n_options - 1):
@@ -254,7 +308,8 @@ def turned(word, by):
 
 
 def stream_with(first, second):
-    """A stream whose first two uniform numbers are these: the steps of xoshiro256++ solved for its state."""
+    """A stream whose first two uniform numbers are these: the steps of xoshiro256++ solved for its
+    state."""
     words = [int(uniform * 2**53) << 11 for uniform in (first, second)]
     a = turned(words[1], 60)
     d = (turned((words[0] - a) % WORD, 41) - a) % WORD

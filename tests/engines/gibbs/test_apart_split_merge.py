@@ -1,4 +1,5 @@
-"""Splits and merges with a label for each view: where all users agree they are those with one label, draw for draw."""
+"""Splits and merges with a label for each view: where all users agree they are those with one
+label, draw for draw."""
 
 import copy
 from typing import Any
@@ -16,7 +17,8 @@ N_MOVES, SEEDS = 40, range(30)
 
 
 def same_labels(apart_kernel: Any, n_tables: int = 1) -> tuple[int, int]:
-    """From how many seeds both kernels, of one label and of several, come to the same clusters; and how often these are new.
+    """From how many seeds both kernels, of one label and of several, come to the same clusters; and
+    how often these are new.
 
     With several tables the features are those of the last, and the others have none.
     """
@@ -27,7 +29,15 @@ def same_labels(apart_kernel: Any, n_tables: int = 1) -> tuple[int, int]:
         looks = np.tile(twin.z, (n_tables, 1))
         everybody, places = np.ones(looks.shape, dtype=np.int64), np.array([n_tables - 1])
         twin = twin._replace(z=looks[0])
-        apart = Apart(twin, twin.z.copy(), looks, everybody, places, np.full(n_tables, 0.9), np.zeros((n_tables, 2)))
+        apart = Apart(
+            twin,
+            twin.z.copy(),
+            looks,
+            everybody,
+            places,
+            np.full(n_tables, 0.9),
+            np.zeros((n_tables, 2)),
+        )
         split_merge.split_and_merge(np.random.default_rng([seed, 1]), N_MOVES, state)
         apart_kernel(np.random.default_rng([seed, 1]), N_MOVES, apart)
         for own in looks:
@@ -52,7 +62,11 @@ def test_users_who_agree_are_split_and_merged_as_with_one_label(n_tables: int) -
         ("chance * (sizes.agreeing[2] - 1.0)", "(sizes.agreeing[2] - 1.0)"),
         ("ratio - log_sides if splitting", "ratio if splitting"),
     ],
-    ids=["splits forget how merges are chosen", "merges forget how they are chosen", "sides are free"],
+    ids=[
+        "splits forget how merges are chosen",
+        "merges forget how they are chosen",
+        "sides are free",
+    ],
 )
 def test_a_changed_ratio_is_seen(old: str, new: str) -> None:
     n_same, _ = same_labels(mutate(apart_split_merge.split_and_merge, old, new))

@@ -1,4 +1,5 @@
-"""The assignment sweep: a naive twin with the same random numbers, the probabilities of (C11), and the books of the columns."""
+"""The assignment sweep: a naive twin with the same random numbers, the probabilities of (C11), and
+the books of the columns."""
 
 import itertools
 import math
@@ -38,7 +39,8 @@ EXPONENTS = st.lists(st.one_of(st.floats(-900, 900), st.just(-math.inf)), min_si
 
 @pytest.fixture(autouse=True)
 def numbers_run_over():
-    """Plain Python warns of what is meant: words of streams that wrap around, infinities that make NaN."""
+    """Plain Python warns of what is meant: words of streams that wrap around, infinities that make
+    NaN."""
     with np.errstate(over="ignore", invalid="ignore"):
         yield
 
@@ -66,7 +68,10 @@ def test_a_chosen_index_has_positive_weight(exponents, uniform, random):
 @given(EXPONENTS, st.floats(0.0, LAST), st.floats(-1e3, 1e3))
 def test_a_choice_does_not_depend_on_the_scale_of_weights(exponents, uniform, shift):
     exponents, weights = np.array(exponents), np.arange(1.0, len(exponents) + 1)
-    chosen, moved = choose(weights, exponents, uniform), choose(7.0 * weights, exponents + shift, uniform)
+    chosen, moved = (
+        choose(weights, exponents, uniform),
+        choose(7.0 * weights, exponents + shift, uniform),
+    )
     if chosen != moved:  # only a uniform number on the border of two cells may tip over
         shares = weights * np.exp(exponents - exponents.max())
         borders = np.cumsum(shares) / shares.sum()
@@ -74,14 +79,20 @@ def test_a_choice_does_not_depend_on_the_scale_of_weights(exponents, uniform, sh
 
 
 def test_choices_have_their_probabilities():
-    weights, exponents = np.array([2.0, 0.0, 0.3, 1.0, 5.0]), np.array([-701.0, 90.0, -700.0, -702.5, -math.inf])
+    weights, exponents = (
+        np.array([2.0, 0.0, 0.3, 1.0, 5.0]),
+        np.array([-701.0, 90.0, -700.0, -702.5, -math.inf]),
+    )
     shares = weights * np.exp(np.where(weights > 0, exponents, 0.0) + 700.0)
     probabilities = implied(lambda uniform: choose(weights, exponents, uniform), 5)
     np.testing.assert_allclose(probabilities, shares / shares.sum(), atol=1e-15)
 
 
 def test_the_ends_of_the_uniform_range_choose_the_first_and_last_positive_weight():
-    for weights, exponents in [([1, 1, 1, 1], [-math.inf, 0.7, 0.1, -math.inf]), ([0, 1, 2, 0], [9.0, 0.7, 0.1, 9.0])]:
+    for weights, exponents in [
+        ([1, 1, 1, 1], [-math.inf, 0.7, 0.1, -math.inf]),
+        ([0, 1, 2, 0], [9.0, 0.7, 0.1, 9.0]),
+    ]:
         assert choose(weights, exponents, 0.0) == 1
         assert choose(weights, exponents, LAST) == 2
 
@@ -93,7 +104,12 @@ def test_no_choice_where_every_density_is_zero(bad):
 
 @pytest.mark.parametrize(
     ("exponents", "column"),
-    [([0.0, math.nan], 1), ([math.nan, 900.0, 0.0], 0), ([900.0, math.inf, math.nan], 1), ([-math.inf, math.nan], 1)],
+    [
+        ([0.0, math.nan], 1),
+        ([math.nan, 900.0, 0.0], 0),
+        ([900.0, math.inf, math.nan], 1),
+        ([-math.inf, math.nan], 1),
+    ],
 )
 def test_an_exponent_that_is_no_density_is_named(exponents, column):
     outcome = Outcome(0, 3, choose(np.ones(len(exponents)), exponents, 0.5))
@@ -113,16 +129,25 @@ def test_no_choice_without_weight():
 
 
 VIEWS = [(2, 0), (0, 1), (0, 2), (2, 1), (1, 3)]
-KINDS = [(*views, kind) for views in VIEWS for kind in ("common", "own", "gram") if kind != "gram" or views[1] == 1]
+KINDS = [
+    (*views, kind)
+    for views in VIEWS
+    for kind in ("common", "own", "gram")
+    if kind != "gram" or views[1] == 1
+]
 KINDS += [(0, 1, "cluster"), (2, 1, "cluster"), (1, 3, "cluster")]
 
 
 @pytest.mark.parametrize(("n_dims", "n_latent", "kind"), KINDS)
 @pytest.mark.parametrize(("n_auxiliary", "alpha"), [(1, 0.3), (3, 2.4), (2, 80.0)])
 @pytest.mark.parametrize("marginal", [True, False])
-def test_the_dirichlet_process_sweep_is_the_naive_one(n_dims, n_latent, kind, n_auxiliary, alpha, marginal):
+def test_the_dirichlet_process_sweep_is_the_naive_one(
+    n_dims, n_latent, kind, n_auxiliary, alpha, marginal
+):
     for seed in range(2):
-        case = Columns(seed, Z, n_dims, n_latent, n_auxiliary=n_auxiliary, kind=kind, marginal=marginal)
+        case = Columns(
+            seed, Z, n_dims, n_latent, n_auxiliary=n_auxiliary, kind=kind, marginal=marginal
+        )
         twin = Twin(case)
         rng, other = np.random.default_rng(seed), np.random.default_rng(seed)
         done = twin.sweep(other, process(alpha))
@@ -132,7 +157,9 @@ def test_the_dirichlet_process_sweep_is_the_naive_one(n_dims, n_latent, kind, n_
         np.testing.assert_allclose(case.latent, twin.latent, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(case.noises, twin.noises)
         for c in np.flatnonzero(case.counts >= 0):
-            laws = [law for part in (case.components, case.latent_components) for law in law_of(part, c)]
+            laws = [
+                law for part in (case.components, case.latent_components) for law in law_of(part, c)
+            ]
             for got, wanted in zip(laws, twin.law(c), strict=True):
                 np.testing.assert_allclose(got, wanted, rtol=1e-7, atol=1e-9)
         case.check_books()
@@ -176,7 +203,10 @@ def test_a_user_with_no_weight_anywhere_is_reported(value, n_latent, n_auxiliary
     case = Columns(1, [0, 1, 2, 0, 1, 0], 2, n_latent, n_auxiliary=n_auxiliary, room=9)
     case.features[4] = value
     case.start(3, n_auxiliary, 9)
-    assert case.sweep(np.random.default_rng(2), process(2.0) if n_auxiliary else finite(3, 0.5))[0] == 4
+    assert (
+        case.sweep(np.random.default_rng(2), process(2.0) if n_auxiliary else finite(3, 0.5))[0]
+        == 4
+    )
     assert case.outcome.user_without_weight == 4
 
 
@@ -184,8 +214,11 @@ def test_a_user_with_no_weight_anywhere_is_reported(value, n_latent, n_auxiliary
 @pytest.mark.parametrize("marginal", [True, False])
 @pytest.mark.parametrize("n_latent", [1, 2])
 @pytest.mark.parametrize("view", [0, 1])
-def test_an_auxiliary_component_too_wide_for_numbers_is_left_out(view, n_latent, marginal, observed):
-    """Its factor has a 0 on the diagonal. Of what is latent a user without observations says nothing."""
+def test_an_auxiliary_component_too_wide_for_numbers_is_left_out(
+    view, n_latent, marginal, observed
+):
+    """Its factor has a 0 on the diagonal. Of what is latent a user without observations says
+    nothing."""
     for seed in range(20):
         case = Columns(seed, [0, 1, 0, 1, 0, 1], 2, n_latent, room=9)
         if not observed:
@@ -227,7 +260,9 @@ def test_a_sweep_with_all_in_its_table_stops_when_a_cluster_was_opened():
 def test_users_before_the_first_and_from_the_end_on_are_left_alone():
     case, other = (Columns(3, Z, 1, 1, room=30) for _ in range(2))
     table = case.table[:, 4:7].copy()
-    done, _ = moves.assign(np.random.default_rng(4), 4, 7, table, 4, case.auxiliary, case.state(process(1.0)))
+    done, _ = moves.assign(
+        np.random.default_rng(4), 4, 7, table, 4, case.auxiliary, case.state(process(1.0))
+    )
     assert done == 7
     for got, old in ((case.z, other.z), (case.latent, other.latent)):
         np.testing.assert_array_equal(got[:4], old[:4])
@@ -247,30 +282,44 @@ def test_a_stream_can_be_made_to_order():
 
 
 class JointCase(Columns):
-    """Two views and outcomes; the last user is to be assigned. Every column is an option, none of them free."""
+    """Two views and outcomes; the last user is to be assigned. Every column is an option, none of
+    them free."""
 
     def __init__(self, z, n_components, partition, n_latent=1, kind="common"):
-        super().__init__(3, z, 2, n_latent, n_components=n_components, n_auxiliary=0, room=0, kind=kind)
+        super().__init__(
+            3, z, 2, n_latent, n_components=n_components, n_auxiliary=0, room=0, kind=kind
+        )
         self.alpha, self.partition, self.last = 0.7, partition, len(z) - 1
-        self.constants = {"features": (np.zeros(2), np.eye(2)), "behavior": (np.zeros(n_latent), np.eye(n_latent))}
+        self.constants = {
+            "features": (np.zeros(2), np.eye(2)),
+            "behavior": (np.zeros(n_latent), np.eye(n_latent)),
+        }
 
     def naive_views(self, kept):
         """Both views with these components only."""
         (means, factors), (latent_means, latent_factors) = self.components, self.latent_components
         return {
             "features": naive.ViewState(means[kept], precision(factors[kept]), *self.base),
-            "behavior": naive.ViewState(latent_means[kept], precision(latent_factors[kept]), *self.latent_base),
+            "behavior": naive.ViewState(
+                latent_means[kept], precision(latent_factors[kept]), *self.latent_base
+            ),
         }
 
     def log_joint(self, label, kept):
-        """With the last user at label, its latent vector integrated out, and only the kept components in being.
+        """With the last user at label, its latent vector integrated out, and only the kept
+        components in being.
 
         ln p(z, rest) = ln p(z, f_u, rest) − ln p(f_u | z, rest), for any f_u.
         """
         views = self.naive_views(kept)
         state = naive.State(np.append(self.z[:-1], label), self.alpha, views, self.latent)
-        constants = {"feature_constants": self.constants["features"], "behavior_constants": self.constants["behavior"]}
-        total = naive.log_joint(state, features=self.features, **constants, partition=self.partition)
+        constants = {
+            "feature_constants": self.constants["features"],
+            "behavior_constants": self.constants["behavior"],
+        }
+        total = naive.log_joint(
+            state, features=self.features, **constants, partition=self.partition
+        )
         total += self.observations.log_likelihood(self.latent)
         prior = views["behavior"].means[[label]], views["behavior"].precisions[[label]]
         posterior = self.observations.alone(self.last, self.latent).posterior(*prior)
@@ -285,13 +334,23 @@ class JointCase(Columns):
         return total
 
     def probabilities(self, n_components, n_auxiliary, first, partition, room=3):
-        """Of every column of the last user, by inversion; first: uniform numbers it needs before its choice."""
+        """Of every column of the last user, by inversion; first: uniform numbers it needs before
+        its choice."""
 
         def option(uniform):
             case = copy(self)
-            case.z, case.latent, case.terms = self.z.copy(), self.latent.copy(), self.observations.terms(self.latent)
+            case.z, case.latent, case.terms = (
+                self.z.copy(),
+                self.latent.copy(),
+                self.observations.terms(self.latent),
+            )
             case.components, case.latent_components = (
-                Components(*(np.concatenate([part, np.zeros((room, *part.shape[1:]))]) for part in components))
+                Components(
+                    *(
+                        np.concatenate([part, np.zeros((room, *part.shape[1:]))])
+                        for part in components
+                    )
+                )
                 for components in (self.components, self.latent_components)
             )
             case.start(n_components, n_auxiliary, room)
@@ -301,7 +360,9 @@ class JointCase(Columns):
         return implied(option, n_components + n_auxiliary)
 
 
-@pytest.mark.parametrize(("n_latent", "kind"), [(1, "gram"), *itertools.product([1, 2], ["common", "own"])])
+@pytest.mark.parametrize(
+    ("n_latent", "kind"), [(1, "gram"), *itertools.product([1, 2], ["common", "own"])]
+)
 def test_a_fixed_number_of_clusters_has_the_joints_probabilities(n_latent, kind):
     """(C11), empty clusters included."""
     case = JointCase([0, 0, 0, 1, 1, 0], 3, ("finite", 3), n_latent, kind)
@@ -312,7 +373,8 @@ def test_a_fixed_number_of_clusters_has_the_joints_probabilities(n_latent, kind)
 
 @pytest.mark.parametrize("n_latent", [1, 2])
 def test_the_dirichlet_process_has_the_joints_probabilities(n_latent):
-    """(C11): auxiliary components stand for an integral over the base, so each shares α and sheds its base density."""
+    """(C11): auxiliary components stand for an integral over the base, so each shares α and sheds
+    its base density."""
     case, m = JointCase([0, 0, 0, 1, 1, 0], 4, ("dp", None), n_latent), 2
     joints = [case.log_joint(k, [0, 1]) for k in (0, 1)]
     joints += [case.log_joint(2, [0, 1, new]) - case.log_base(new) - math.log(m) for new in (2, 3)]
@@ -326,7 +388,9 @@ def test_a_user_alone_brings_its_cluster_in_place_of_an_auxiliary_component(n_la
     case, m = JointCase([0, 0, 0, 1, 1, 2], 5, ("dp", None), n_latent), 2
     left = 4 - slot  # of the auxiliary columns 3 and 4
     joints = [case.log_joint(k, [0, 1]) for k in (0, 1)]
-    joints += [case.log_joint(2, [0, 1, new]) - case.log_base(new) - math.log(m) for new in (2, left)]
+    joints += [
+        case.log_joint(2, [0, 1, new]) - case.log_base(new) - math.log(m) for new in (2, left)
+    ]
     probabilities = case.probabilities(3, m, ((slot + 0.3) / m,), process(case.alpha))
     np.testing.assert_allclose(probabilities[[0, 1, 2, left]], shares(joints), atol=1e-11)
     assert probabilities[3 + slot] < 1e-15
@@ -348,17 +412,39 @@ def check_exactly(law, draws):
         (1, 1, "gram"),
         (0, 2, "own"),
         (2, 2, "common"),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, 1, "common"), (1, 1, "own"), (0, 2, "common"))),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((1, 1, "common"), (1, 1, "own"), (0, 2, "common"))
+        ),
     ],
 )
 def test_a_sweep_from_the_exact_posterior_of_fixed_components_stays_in_it(n_dims, n_latent, kind):
-    """All labels of four users are enumerated, the latent vectors integrated out of one dense normal law."""
+    """All labels of four users are enumerated, the latent vectors integrated out of one dense
+    normal law."""
     n_users, n_components, spread = 4, 2, 0.4
-    case = Columns(5, [0, 1, 0, 1], n_dims, n_latent, n_components=n_components, n_auxiliary=0, room=0, kind=kind)
+    case = Columns(
+        5,
+        [0, 1, 0, 1],
+        n_dims,
+        n_latent,
+        n_components=n_components,
+        n_auxiliary=0,
+        room=0,
+        kind=kind,
+    )
     means, latent_means = case.components.means, case.latent_components.means
-    for part in (case.features, means, latent_means, case.observations.outcome, case.observations.precision):
+    for part in (
+        case.features,
+        means,
+        latent_means,
+        case.observations.outcome,
+        case.observations.precision,
+    ):
         part *= 0.3  # nothing is sure
-    likelihood, latent_precisions = log_likelihood(case.features, *case.components), precision(case.latent_components.factors)
+    likelihood, latent_precisions = (
+        log_likelihood(case.features, *case.components),
+        precision(case.latent_components.factors),
+    )
     law, posteriors = {}, {}
     for labels in np.ndindex(*n_users * [n_components]):
         z = np.array(labels)
@@ -388,19 +474,27 @@ def test_a_sweep_from_the_exact_posterior_of_fixed_components_stays_in_it(n_dims
 @pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (1, 2)])
 @pytest.mark.parametrize("marginal", [True, False])
 def test_sweeps_from_the_prior_stay_in_it(n_dims, n_latent, n_auxiliary, marginal):
-    """Clusters by the Chinese restaurant, components, vectors and outcomes given them; then sweeps, with fresh auxiliary ones.
+    """Clusters by the Chinese restaurant, components, vectors and outcomes given them; then sweeps,
+    with fresh auxiliary ones.
 
-    Every state is again a draw from the prior: of partitions, of means about the base, of vectors about their means.
+    Every state is again a draw from the prior: of partitions, of means about the base, of vectors
+    about their means.
     """
     n_users, alpha, room = 4, 0.9, 8
-    law = {labels: math.exp(naive.log_partition(np.array(labels), alpha, ("dp", None))) for labels in naive.partitions(n_users)}
+    law = {
+        labels: math.exp(naive.log_partition(np.array(labels), alpha, ("dp", None)))
+        for labels in naive.partitions(n_users)
+    }
     assert sum(law.values()) == pytest.approx(1.0)
     case = Columns(7, [0, 0, 0, 0], n_dims, n_latent, marginal=marginal)
     rng, drawn, fits = np.random.default_rng(8), [], []
     for _ in range(N_DRAWS // 2):
         case.z = naive.draw_labels(rng, n_users, alpha, ("dp", None))
         case.set_columns(case.z.max() + 1, n_auxiliary, room)
-        case.features, case.latent = vectors(rng, case.z, case.components), vectors(rng, case.z, case.latent_components)
+        case.features, case.latent = (
+            vectors(rng, case.z, case.components),
+            vectors(rng, case.z, case.latent_components),
+        )
         case.observations.redraw(rng, case.latent)
         case.terms = case.observations.terms(case.latent)
         for _ in range(3):
@@ -420,7 +514,9 @@ def test_sweeps_from_the_prior_stay_in_it(n_dims, n_latent, n_auxiliary, margina
 def vectors(rng, z, components):
     """One for each user, given its component."""
     means, factors = components
-    return np.array([means[k] + np.linalg.solve(factors[k].T, rng.standard_normal(means.shape[1])) for k in z])
+    return np.array(
+        [means[k] + np.linalg.solve(factors[k].T, rng.standard_normal(means.shape[1])) for k in z]
+    )
 
 
 def with_fresh(rng, view, n_auxiliary, room):
@@ -428,7 +524,9 @@ def with_fresh(rng, view, n_auxiliary, room):
     fresh = draw_from_base(rng, n_auxiliary + room, view.base)
     for part in fresh:
         part[n_auxiliary:] = np.nan
-    return Components(*(np.concatenate(parts) for parts in zip(view.components, fresh, strict=True)))
+    return Components(
+        *(np.concatenate(parts) for parts in zip(view.components, fresh, strict=True))
+    )
 
 
 def relabelled(z):
@@ -438,13 +536,16 @@ def relabelled(z):
 
 
 def fit(case):
-    """Squared standard normal numbers under the prior: of the first user, its cluster's mean, and its outcomes."""
+    """Squared standard normal numbers under the prior: of the first user, its cluster's mean, and
+    its outcomes."""
     numbers = []
     for view in case.views:
         vector, mean, factor = view.vectors[0], *(part[case.z[0]] for part in view.components)
         if len(vector):
             numbers.append((factor.T @ (vector - mean))[0] ** 2)
-            numbers.append((np.linalg.cholesky(view.base.precision).T @ (mean - view.base.mean))[0] ** 2)
+            numbers.append(
+                (np.linalg.cholesky(view.base.precision).T @ (mean - view.base.mean))[0] ** 2
+            )
     residual = case.observations.residual(case.latent)
     return [*numbers, residual[0] ** 2 * case.observations.weights[0]]
 
@@ -453,7 +554,10 @@ def fit(case):
 @pytest.mark.parametrize("alpha", [0.05, 1.0, 30.0])
 def test_books_stay_in_order_over_many_sweeps(n_dims, n_latent, alpha):
     """Without fresh auxiliary components in between: there is room for everybody alone."""
-    case, rng = Columns(9, [0] * 15, n_dims, n_latent, n_auxiliary=3, room=20), np.random.default_rng(10)
+    case, rng = (
+        Columns(9, [0] * 15, n_dims, n_latent, n_auxiliary=3, room=20),
+        np.random.default_rng(10),
+    )
     sizes = Counter()
     for _ in range(40):
         before = set(case.z)
@@ -471,18 +575,32 @@ def test_books_stay_in_order_over_many_sweeps(n_dims, n_latent, alpha):
 @pytest.mark.parametrize(("n_dims", "n_latent"), VIEWS)
 @pytest.mark.parametrize("room", [0, 1, 5])
 def test_columns_are_added_as_they_run_out(n_dims, n_latent, room):
-    """With so large an α nearly everybody opens a cluster. The room there was makes no difference to what is drawn."""
+    """With so large an α nearly everybody opens a cluster. The room there was makes no difference
+    to what is drawn."""
     tight, wide = (Columns(11, [0] * 20, n_dims, n_latent, room=n) for n in (room, 60))
-    for own, roomy in ((tight.components, wide.components), (tight.latent_components, wide.latent_components)):
+    for own, roomy in (
+        (tight.components, wide.components),
+        (tight.latent_components, wide.latent_components),
+    ):
         for part, wanted in zip(own, roomy, strict=True):
             part[:3] = wanted[:3]  # the cluster and the auxiliary components
     tight.marginal = wide.marginal = True
     wide.start(1, 2, 60)
-    tight.features[:], tight.latent[:], tight.observations = wide.features, wide.latent, wide.observations
-    tight.terms, tight.base, tight.latent_base = wide.observations.terms(wide.latent), wide.base, wide.latent_base
+    tight.features[:], tight.latent[:], tight.observations = (
+        wide.features,
+        wide.latent,
+        wide.observations,
+    )
+    tight.terms, tight.base, tight.latent_base = (
+        wide.observations.terms(wide.latent),
+        wide.base,
+        wide.latent_base,
+    )
     tight.start(1, 2, room)
     partition = process(2e7)
-    state = moves.assign_table(np.random.default_rng(12), tight.table, 0, tight.auxiliary, tight.state(partition))
+    state = moves.assign_table(
+        np.random.default_rng(12), tight.table, 0, tight.auxiliary, tight.state(partition)
+    )
     assert wide.sweep(np.random.default_rng(12), partition) == (20, state.outcome.n_opened)
     assert state.outcome.n_opened >= 17
     assert state.outcome.user_without_weight == -1
@@ -493,14 +611,18 @@ def test_columns_are_added_as_they_run_out(n_dims, n_latent, room):
     tight.check_books()
     for view, wanted in zip(state.views, wide.views, strict=True):
         for part, whole in zip(view.components, wanted.components, strict=True):
-            np.testing.assert_array_equal(part[state.counts >= 0], whole[: len(state.counts)][state.counts >= 0])
+            np.testing.assert_array_equal(
+                part[state.counts >= 0], whole[: len(state.counts)][state.counts >= 0]
+            )
 
 
 def test_a_user_with_no_weight_is_reported_after_columns_were_added():
     case = Columns(13, [0] * 20, 1, 0, room=1)
     case.features[17] = math.nan
     case.start(1, 2, 1)
-    state = moves.assign_table(np.random.default_rng(12), case.table, 0, case.auxiliary, case.state(process(2e7)))
+    state = moves.assign_table(
+        np.random.default_rng(12), case.table, 0, case.auxiliary, case.state(process(2e7))
+    )
     assert state.outcome.user_without_weight == 17
     assert state.outcome.n_opened > 4
     assert len(state.counts) > 4
@@ -584,7 +706,9 @@ def test_columns_weigh_their_users_or_a_share_of_alpha():
 
 
 @pytest.mark.parametrize("n_dims", [0, 1, 2, 5])
-@pytest.mark.parametrize(("offset", "first", "end"), [(0, 0, 6), (0, 2, 6), (0, 6, 6), (0, 2, 5), (2, 2, 6), (2, 3, 5)])
+@pytest.mark.parametrize(
+    ("offset", "first", "end"), [(0, 0, 6), (0, 2, 6), (0, 6, 6), (0, 2, 5), (2, 2, 6), (2, 3, 5)]
+)
 def test_a_row_holds_log_likelihoods_of_users_within_bounds(n_dims, offset, first, end):
     """Of the users whom the table has, the first of them at offset."""
     case = Columns(18, [0, 1, 0, 1, 0, 1], n_dims, 0, n_auxiliary=0, room=1)
@@ -616,7 +740,9 @@ def test_a_table_is_filled_for_columns_in_use_within_bounds():
 
 
 def test_counts_of_columns():
-    np.testing.assert_array_equal(count_users(np.array([0, 2, 2, 0, 0]), 3, 2, 7), [3, 0, 2, 0, 0, -1, -1])
+    np.testing.assert_array_equal(
+        count_users(np.array([0, 2, 2, 0, 0]), 3, 2, 7), [3, 0, 2, 0, 0, -1, -1]
+    )
     np.testing.assert_array_equal(count_users(np.array([1, 1]), 3, 0, 3), [0, 2, 0])
 
 
@@ -634,7 +760,10 @@ def test_compact_columns_are_the_occupied_ones_in_their_order():
 @pytest.mark.parametrize(("n_dims", "n_latent"), VIEWS)
 def test_the_fresh_component_beside_an_opened_cluster_comes_from_both_bases(n_dims, n_latent, kind):
     case = Columns(22, Z, n_dims, n_latent, kind=kind)
-    before, noises = [[part.copy() for part in view.components] for view in case.views], case.noises.copy()
+    before, noises = (
+        [[part.copy() for part in view.components] for view in case.views],
+        case.noises.copy(),
+    )
     rng, other = np.random.default_rng(23), np.random.default_rng(23)
     fresh = moves.open_cluster(rng, 5, case.auxiliary, case.state())
     assert fresh == 7
@@ -643,7 +772,9 @@ def test_the_fresh_component_beside_an_opened_cluster_comes_from_both_bases(n_di
         drawn = draw_from_base(other, 1, view.base)
         for part, was, new in zip(view.components, old, drawn, strict=True):
             np.testing.assert_array_equal(part[fresh], new[0])
-            np.testing.assert_array_equal(np.delete(part, fresh, axis=0), np.delete(was, fresh, axis=0))
+            np.testing.assert_array_equal(
+                np.delete(part, fresh, axis=0), np.delete(was, fresh, axis=0)
+            )
     if kind == "cluster":
         assert case.noises[fresh] == draw_noise(other, 0.0, 0.0, case.terms.noise_dof)
         np.testing.assert_array_equal(np.delete(case.noises, fresh), np.delete(noises, fresh))

@@ -1,4 +1,5 @@
-"""Many steps in one compiled call are the steps one by one; the likelihood's part of it is right, and mutants are not."""
+"""Many steps in one compiled call are the steps one by one; the likelihood's part of it is right,
+and mutants are not."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,8 @@ from engines.gibbs import test_joint, test_joint_behaviors
 from yardsticks import python_of
 
 MODELS = test_joint.MODELS | {
-    name: test_joint_behaviors.MODELS[name] for name in ("regressions, process", "regressions, three clusters")
+    name: test_joint_behaviors.MODELS[name]
+    for name in ("regressions, process", "regressions, three clusters")
 }
 WITH_BEHAVIOR = [name for name in MODELS if MODELS[name]().likelihood is not None]
 N_STEPS = 40
@@ -54,10 +56,18 @@ def simulated(name: str, seed: int = 1) -> tuple[Model, State]:
 
 def numbers(state: State) -> list[np.ndarray]:
     views = [part for view in state.views.values() for part in (*view.components, *view.base)]
-    return [state.z, np.asarray(state.alpha), *views, *([] if state.latent is None else [state.latent]), *state.params.values()]
+    return [
+        state.z,
+        np.asarray(state.alpha),
+        *views,
+        *([] if state.latent is None else [state.latent]),
+        *state.params.values(),
+    ]
 
 
-def run(model: Model, state: State, keep: np.ndarray, at_once: int, every: int | None = None) -> tuple[State, Record, Any]:
+def run(
+    model: Model, state: State, keep: np.ndarray, at_once: int, every: int | None = None
+) -> tuple[State, Record, Any]:
     """At most at_once steps in a call; the last state, the draws and the generator at the end."""
     rng, store, done = np.random.default_rng(7), Store(model, every), 0
     while done < len(keep):
@@ -68,7 +78,9 @@ def run(model: Model, state: State, keep: np.ndarray, at_once: int, every: int |
     return state, store.drain(), rng.bit_generator.state["state"]
 
 
-def one_by_one(model: Model, state: State, keep: np.ndarray, every: int | None = None) -> tuple[State, Record, Any]:
+def one_by_one(
+    model: Model, state: State, keep: np.ndarray, every: int | None = None
+) -> tuple[State, Record, Any]:
     """Every step by itself, states kept by name."""
     rng, store = np.random.default_rng(7), Store(model, every)
     for kept in keep:
@@ -93,8 +105,11 @@ def assert_same_record(one: Record, other: Record) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("every", [None, 3])
-def test_steps_in_one_call_are_steps_one_by_one(name: str, every: int | None, with_gram: bool) -> None:
-    """States, draws, summaries and the generator, whichever steps are kept and however many there are in a call."""
+def test_steps_in_one_call_are_steps_one_by_one(
+    name: str, every: int | None, with_gram: bool
+) -> None:
+    """States, draws, summaries and the generator, whichever steps are kept and however many there
+    are in a call."""
     if name not in WITH_BEHAVIOR and not with_gram:
         pytest.skip("no behavior")
     model, state = simulated(name)
@@ -127,7 +142,10 @@ def test_more_components_than_there_was_room_for() -> None:
     last, draws, _ = run(model, state, keep, 30)
     assert draws.fixed["n_components"].max() > 10
     assert_same_record(one_by_one(model, state, keep)[1], draws)
-    np.testing.assert_array_equal(last.views["features"].components.means, draws.ragged["features.means"][-last.n_components :])
+    np.testing.assert_array_equal(
+        last.views["features"].components.means,
+        draws.ragged["features.means"][-last.n_components :],
+    )
 
 
 def test_numbers_out_of_range_end_the_call() -> None:
@@ -142,7 +160,8 @@ def test_numbers_out_of_range_end_the_call() -> None:
 
 @pytest.mark.parametrize("n_clusters", [None, 1, 4])
 def test_weights_are_the_prior_s(n_clusters: int | None) -> None:
-    """Of clusters, of three auxiliary components together where there are any, and none of free columns."""
+    """Of clusters, of three auxiliary components together where there are any, and none of free
+    columns."""
     prior = partition_prior(n_clusters)
     model = Model(prior, np.zeros((6, 1)), None, 6)
     state = replace(model.draw_prior(np.random.default_rng(0)), alpha=0.7)
@@ -151,14 +170,19 @@ def test_weights_are_the_prior_s(n_clusters: int | None) -> None:
     if n_clusters is None:
         counts, each = np.array([6, 0, 2, 0, 0, 1, -1]), prior.new_weight(0.7, 3) / 3
         expected = np.array([6, each, 2, each, each, 1, 0])
-    weights, working = np.empty(len(counts)), working_state(np.random.default_rng(0), model, state, 3)
+    weights, working = (
+        np.empty(len(counts)),
+        working_state(np.random.default_rng(0), model, state, 3),
+    )
     assignment.weigh_columns(np.count_nonzero(counts > 0), weights, working._replace(counts=counts))
     np.testing.assert_allclose(weights, expected, rtol=1e-15)
 
 
 def latent_view(latent: np.ndarray, means: np.ndarray, factors: np.ndarray) -> Gaussian:
     """A view of latent vectors with these components."""
-    return no_view(len(latent), len(means))._replace(vectors=latent, components=Components(means, factors))
+    return no_view(len(latent), len(means))._replace(
+        vectors=latent, components=Components(means, factors)
+    )
 
 
 class TestRefresh:
@@ -174,7 +198,9 @@ class TestRefresh:
         conjugates.refresh(state.latent, terms, conjugate)
         own = likelihood.terms(np.random.default_rng(0), state.latent, state.params)
         coefficients = [state.params["coefficients"]] if "coefficients" in state.params else []
-        np.testing.assert_allclose(terms.residual, likelihood.residual(state.latent, *coefficients), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            terms.residual, likelihood.residual(state.latent, *coefficients), rtol=1e-9, atol=1e-9
+        )
         np.testing.assert_allclose(terms.weighted, own.weighted, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(terms.gram, own.gram)
         density = likelihood.log_density(state.latent, state.params)
@@ -184,11 +210,22 @@ class TestRefresh:
         model, state = simulated("dual-DP with covariates" if with_gram else "dual-DP")
         moved = []
         for kernel in (conjugates.redraw_conjugate, python_of(conjugates.redraw_conjugate)):
-            rng, view = np.random.default_rng(2), latent_view(state.latent.copy(), *state.views["behavior"].components)
+            rng, view = (
+                np.random.default_rng(2),
+                latent_view(state.latent.copy(), *state.views["behavior"].components),
+            )
             terms, conjugate = model.likelihood.conjugate(state.params)
             for _ in range(30):
                 kernel(rng, state.z, terms, conjugate, view)
-            moved.append([*view.vectors.ravel(), *terms.residual, *terms.precision, *conjugate.coefficients, rng.random()])
+            moved.append(
+                [
+                    *view.vectors.ravel(),
+                    *terms.residual,
+                    *terms.precision,
+                    *conjugate.coefficients,
+                    rng.random(),
+                ]
+            )
         np.testing.assert_allclose(moved[0], moved[1], rtol=1e-9)
 
 
@@ -196,8 +233,14 @@ class TestDrawTogether:
     def test_is_the_draw_of_the_likelihood(self) -> None:
         """Means and covariances of many draws, against the closed form by users and covariates."""
         forum = dv.datasets.agreement(6, 30, seed=2)
-        likelihood = dv.SharedOutcome(forum.participation, forum.outcome, intercept=True).prepare(None)[1]
-        z, means, factors = np.array([0, 0, 1, 1, 1, 0]), np.array([[0.3], [-0.8]]), np.array([[[1.3]], [[0.6]]])
+        likelihood = dv.SharedOutcome(forum.participation, forum.outcome, intercept=True).prepare(
+            None
+        )[1]
+        z, means, factors = (
+            np.array([0, 0, 1, 1, 1, 0]),
+            np.array([[0.3], [-0.8]]),
+            np.array([[[1.3]], [[0.6]]]),
+        )
         conjugate = likelihood.conjugate({"noise_precision": 2.0, "coefficients": np.zeros(1)})[1]
         assert len(conjugate.gram) == 7
         rng, latent = stream_of(np.random.default_rng(0)), np.empty((6, 1))
@@ -211,19 +254,27 @@ class TestDrawTogether:
         mean = covariance @ (prior * np.append(means[z, 0], 0.0) + 2.0 * conjugate.weighted)
         scores = (np.mean(draws, axis=0) - mean) / np.sqrt(np.diag(covariance) / len(draws))
         assert np.abs(scores).max() < 4.5
-        np.testing.assert_allclose(np.cov(np.transpose(draws)), covariance, atol=0.05 * covariance.max())
+        np.testing.assert_allclose(
+            np.cov(np.transpose(draws)), covariance, atol=0.05 * covariance.max()
+        )
 
-    @pytest.mark.parametrize("gram", [np.empty((0, 0)), np.ones((301, 301)), np.array([[1.0, 1.0], [1.0, 1.0 + 1e-15]])])
+    @pytest.mark.parametrize(
+        "gram", [np.empty((0, 0)), np.ones((301, 301)), np.array([[1.0, 1.0], [1.0, 1.0 + 1e-15]])]
+    )
     def test_says_when_it_cannot(self, gram: np.ndarray) -> None:
         n = max(len(gram), 1)
         latent = np.full((n, 1), 7.0)
-        conjugate = Conjugate(np.ones(3), np.empty((3, 0)), np.empty(0), gram, np.ones(len(gram)), 1.0)
+        conjugate = Conjugate(
+            np.ones(3), np.empty((3, 0)), np.empty(0), gram, np.ones(len(gram)), 1.0
+        )
         view = latent_view(latent, np.zeros((1, 1)), np.full((1, 1, 1), 1e-9))
         rng, z = stream_of(np.random.default_rng(0)), np.zeros(n, dtype=np.int64)
         assert not conjugates.draw_together(rng, z, 1e9, conjugate, view)
         np.testing.assert_array_equal(latent, 7.0)
 
-    def test_a_draw_that_loses_digits_is_made_outside(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_draw_that_loses_digits_is_made_outside(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Two users who are always together, and a prior that says next to nothing."""
         monkeypatch.setattr(thread_regression, "_JOINT_SHARE", 1.0)
         participation = np.ones((30, 2))
@@ -246,9 +297,14 @@ def step_with(redraw: Any) -> Any:
         terms, conjugate = likelihood.conjugate(state.params)
         conjugates.refresh(state.latent, terms, conjugate)
         stream = stream_of(rng)
-        working, collapsed = engine.run_by_blocks(stream, ENGINE.working_state(model, state, terms), steps.MOVES)
+        working, collapsed = engine.run_by_blocks(
+            stream, ENGINE.working_state(model, state, terms), steps.MOVES
+        )
         engine._check(model, working, collapsed)
-        made, latent = redraw(stream, working.z, terms, conjugate, working.views[-1]), working.views[-1].vectors
+        made, latent = (
+            redraw(stream, working.z, terms, conjugate, working.views[-1]),
+            working.views[-1].vectors,
+        )
         params = likelihood.params_of(float(terms.precision[0]), conjugate.coefficients)
         if not made:
             prior = engine._latent_prior(model, working, working.z)
@@ -264,7 +320,9 @@ def with_equations(name: str, monkeypatch: pytest.MonkeyPatch) -> Model:
 
 
 @pytest.mark.parametrize("name", ["dual-DP", "dual-DP with covariates", "latent-GMM"])
-def test_the_call_is_the_sweep_and_then_the_likelihood_s_part(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_call_is_the_sweep_and_then_the_likelihood_s_part(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_equations(name, monkeypatch)
     model, state = simulated(name)
     step = step_with(conjugates.redraw_conjugate)
@@ -275,8 +333,12 @@ def test_the_call_is_the_sweep_and_then_the_likelihood_s_part(name: str, monkeyp
             np.testing.assert_array_equal(part, same)
 
 
-@pytest.mark.parametrize("name", [slow("single with covariates"), slow("latent-GMM"), slow("dual-DP with covariates")])
-def test_with_equations_the_joint_prior_stays_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", [slow("single with covariates"), slow("latent-GMM"), slow("dual-DP with covariates")]
+)
+def test_with_equations_the_joint_prior_stays_as_it_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert_joint(with_equations(name, monkeypatch), seed=0)
 
 
@@ -286,13 +348,17 @@ def noise_counts_one_less() -> Any:
 
 
 def covariates_left_in_the_residuals() -> Any:
-    wrong = mutate(conjugates.refresh, "residual[t] = outcome[t] - expected", "residual[t] = outcome[t]")
+    wrong = mutate(
+        conjugates.refresh, "residual[t] = outcome[t] - expected", "residual[t] = outcome[t]"
+    )
     return rebind(conjugates.redraw_conjugate, refresh=wrong)
 
 
 def covariates_have_no_prior() -> Any:
     wrong = mutate(
-        conjugates.draw_together, "prior_mean[i], prior_precision[i] = 0.0, 1.0", "prior_mean[i] = prior_precision[i] = 0.0"
+        conjugates.draw_together,
+        "prior_mean[i], prior_precision[i] = 0.0, 1.0",
+        "prior_mean[i] = prior_precision[i] = 0.0",
     )
     return rebind(conjugates.redraw_conjugate, draw_together=wrong)
 
@@ -302,11 +368,20 @@ def precision_of_clusters_not_squared() -> Any:
     return rebind(conjugates.redraw_conjugate, draw_together=wrong)
 
 
-MUTANTS = [noise_counts_one_less, covariates_left_in_the_residuals, covariates_have_no_prior, precision_of_clusters_not_squared]
+MUTANTS = [
+    noise_counts_one_less,
+    covariates_left_in_the_residuals,
+    covariates_have_no_prior,
+    precision_of_clusters_not_squared,
+]
 
 
-@pytest.mark.parametrize("mutant", [slow(mutant) for mutant in MUTANTS], ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize(
+    "mutant", [slow(mutant) for mutant in MUTANTS], ids=lambda mutant: mutant.__name__
+)
 def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = with_equations("single" if mutant is noise_counts_one_less else "single with covariates", monkeypatch)
+    model = with_equations(
+        "single" if mutant is noise_counts_one_less else "single with covariates", monkeypatch
+    )
     _, size = worst(joint_test(model, seed=0, step=step_with(mutant())))
     assert size > REJECT

@@ -1,6 +1,8 @@
-"""Simulation-based calibration (Talts et al. 2018): ranks of true values among posterior draws are uniform.
+"""Simulation-based calibration (Talts et al. 2018): ranks of true values among posterior draws are
+uniform.
 
-Unlike the joint test, chains start as a user's do, from everybody in one cluster, and must find the posterior by themselves.
+Unlike the joint test, chains start as a user's do, from everybody in one cluster, and must find the
+posterior by themselves.
 """
 
 from dataclasses import replace
@@ -44,7 +46,8 @@ def disagreeing(partition: Any) -> Model:
 
 
 def separable_model(partition: Any) -> Model:
-    """Two answers a user to a question without covariates: as a rule they are alike, and set no bound to the latent number."""
+    """Two answers a user to a question without covariates: as a rule they are alike, and set no
+    bound to the latent number."""
     user = np.repeat(np.arange(N_USERS), 2)
     panel = Panel.of(user, np.ones((len(user), 1)), np.zeros(len(user)), N_USERS)
     likelihood = LogitPanel(panel, sparse.csr_array((len(user), 0)), np.zeros(len(user)))
@@ -57,7 +60,9 @@ def quantities(state: State) -> dict[str, float]:
     agreement = {}
     if state.agreement is not None:
         agreement = {"agreement": state.agreement.share}
-    noise = {name: np.log(value) for name, value in state.params.items() if name == "noise_precision"}
+    noise = {
+        name: np.log(value) for name, value in state.params.items() if name == "noise_precision"
+    }
     return (
         noise
         | agreement
@@ -98,7 +103,13 @@ def ranks(rng: np.random.Generator, blank: Model) -> dict[str, int]:
         disagreeing(ChineseRestaurant()),
         disagreeing(FiniteDirichlet(3)),
     ],
-    ids=["dual-DP", "dual-fixed", "answers all alike", "views may disagree", "views may disagree, fixed"],
+    ids=[
+        "dual-DP",
+        "dual-fixed",
+        "answers all alike",
+        "views may disagree",
+        "views may disagree, fixed",
+    ],
 )
 def test_ranks_of_the_truth_are_uniform(blank: Model) -> None:
     rng = np.random.default_rng(11)

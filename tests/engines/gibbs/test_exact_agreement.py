@@ -1,4 +1,5 @@
-"""Labels of both views and who agrees, against enumeration: four users, hyperparameters, noise and ρ held fixed."""
+"""Labels of both views and who agrees, against enumeration: four users, hyperparameters, noise and
+ρ held fixed."""
 
 import itertools
 from functools import cache
@@ -36,23 +37,29 @@ USERS = range(len(X))
 
 @cache
 def log_marginal(view: str, members: tuple[int, ...]) -> float:
-    """ln p(vectors of one cluster), its mean and precision integrated out; of behavior, the latent numbers too."""
+    """ln p(vectors of one cluster), its mean and precision integrated out; of behavior, the latent
+    numbers too."""
     values, noise = (X, 0.0) if view == "features" else (Y, 1.0 / NOISE)
     return log_cluster(values[list(members)], noise)
 
 
 def log_cluster(values: np.ndarray, noise: float) -> float:
-    """ln p(vectors of one cluster) with a variance of noise besides, its mean and precision integrated out."""
+    """ln p(vectors of one cluster) with a variance of noise besides, its mean and precision
+    integrated out."""
     mean, precision, covariance, dof = BASE
     if not len(values):
         return 0.0
     levels = (np.arange(4000) + 0.5) / 4000
-    own = stats.gamma(0.5 * dof, scale=2.0 / (dof * covariance)).ppf(levels)  # precisions, equally likely
+    own = stats.gamma(0.5 * dof, scale=2.0 / (dof * covariance)).ppf(
+        levels
+    )  # precisions, equally likely
     away, n = values - mean, len(values)
     spread = 1.0 / own + noise
     whole = spread + n / precision  # the eigenvalue along (1, …, 1); the others are spread
     squares = ((away**2).sum() - n * away.mean() ** 2) / spread + n * away.mean() ** 2 / whole
-    log_densities = -0.5 * (n * np.log(2.0 * np.pi) + (n - 1) * np.log(spread) + np.log(whole) + squares)
+    log_densities = -0.5 * (
+        n * np.log(2.0 * np.pi) + (n - 1) * np.log(spread) + np.log(whole) + squares
+    )
     return float(logsumexp(log_densities) - np.log(len(levels)))
 
 
@@ -86,7 +93,9 @@ def happened(z: Any, acts: Any, agrees: Any) -> dict[str, float]:
     pairs = list(itertools.combinations(USERS, 2))
     found = {f"{i} and {j} look alike": float(z[i] == z[j]) for i, j in pairs}
     found |= {f"{i} and {j} act alike": float(acts[i] == acts[j]) for i, j in pairs}
-    found |= {f"{i} looks as {j} acts": float(z[i] == acts[j]) for i, j in itertools.product(USERS, USERS)}
+    found |= {
+        f"{i} looks as {j} acts": float(z[i] == acts[j]) for i, j in itertools.product(USERS, USERS)
+    }
     found |= {f"{i} agrees": float(agrees[i]) for i in USERS}
     return found | {"clusters": float(len(np.union1d(z, acts))), "all agree": float(agrees.all())}
 
@@ -98,14 +107,21 @@ def always_split(rng: Any, apart: Apart) -> Apart:
     return apart
 
 
-def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, split: Any) -> list[dict[str, float]]:
-    """The shipped updates of components, splits and merges and assignments; everything else stays as it is."""
-    likelihood = PanelRegression(Panel.of(np.arange(len(X)), np.ones((len(X), 1)), Y, len(X)), NoisePrior(1.0, 1.0))
+def chain(
+    rng: np.random.Generator, partition: PartitionPrior, n: int, split: Any
+) -> list[dict[str, float]]:
+    """The shipped updates of components, splits and merges and assignments; everything else stays
+    as it is."""
+    likelihood = PanelRegression(
+        Panel.of(np.arange(len(X)), np.ones((len(X), 1)), Y, len(X)), NoisePrior(1.0, 1.0)
+    )
     model = Model(partition, X[:, None], likelihood, len(X), agreement=KnownAgreement(SHARE))
     state = model.draw_prior(rng)
     z = np.zeros(len(X), dtype=np.int64)
     views: dict[str, Any] = {
-        name: GaussianState(GaussianView(1).draw_prior(rng, partition.n_components or 1).components, FIXED)
+        name: GaussianState(
+            GaussianView(1).draw_prior(rng, partition.n_components or 1).components, FIXED
+        )
         for name in ("features", "behavior")
     }
     params = {"noise_precision": NOISE}
@@ -114,14 +130,23 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, split: An
     for _ in range(n):
         assert state.agreement is not None
         for name, vectors in model.vectors(state).items():
-            sums = gaussian.cluster_sums(vectors, state.labels(name), state.views[name].component_parts["means"])
-            views[name] = GaussianState(gaussian.draw_components(stream_of(rng), sums, FIXED), FIXED)
+            sums = gaussian.cluster_sums(
+                vectors, state.labels(name), state.views[name].component_parts["means"]
+            )
+            views[name] = GaussianState(
+                gaussian.draw_components(stream_of(rng), sums, FIXED), FIXED
+            )
         state = State(state.z, ALPHA, dict(views), state.latent, params, state.agreement)
         assert state.latent is not None
-        working = GibbsEngine(2).working_state(model, state, likelihood.terms(rng, state.latent, params))
+        working = GibbsEngine(2).working_state(
+            model, state, likelihood.terms(rng, state.latent, params)
+        )
         stream = stream_of(rng)
         apart = steps._assign(stream, split(stream, _apart(model, state, working)))
-        after = {name: model.views[name].state(record) for name, record in zip(views, apart.state.views, strict=True)}
+        after = {
+            name: model.views[name].state(record)
+            for name, record in zip(views, apart.state.views, strict=True)
+        }
         agreement = _agreement(apart)
         state = State(apart.state.z, ALPHA, after, apart.state.views[-1].vectors, params, agreement)
         np.testing.assert_array_equal(state.counts, apart.state.counts)
@@ -129,7 +154,9 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, split: An
     return found
 
 
-def worst_score(partition: PartitionPrior, kind: tuple[str, int | None], n: int, split: Any = moves.splits) -> float:
+def worst_score(
+    partition: PartitionPrior, kind: tuple[str, int | None], n: int, split: Any = moves.splits
+) -> float:
     expected = exact(kind)
     draws = chain(np.random.default_rng(0), partition, n, split)
     values = np.array([list(draw.values()) for draw in draws])
@@ -140,10 +167,14 @@ def worst_score(partition: PartitionPrior, kind: tuple[str, int | None], n: int,
     ("partition", "kind"),
     [
         pytest.param(ChineseRestaurant(), ("dp", None), id="process", marks=pytest.mark.slow),
-        pytest.param(FiniteDirichlet(3), ("finite", 3), id="three clusters", marks=pytest.mark.slow),
+        pytest.param(
+            FiniteDirichlet(3), ("finite", 3), id="three clusters", marks=pytest.mark.slow
+        ),
     ],
 )
-def test_events_have_their_probabilities(partition: PartitionPrior, kind: tuple[str, int | None]) -> None:
+def test_events_have_their_probabilities(
+    partition: PartitionPrior, kind: tuple[str, int | None]
+) -> None:
     assert worst_score(partition, kind, 12_000) < ACCEPT
 
 
@@ -153,7 +184,9 @@ def test_with_splits_and_merges_in_every_sweep() -> None:
 
 
 @pytest.mark.slow
-def test_a_new_cluster_that_weighs_twice_as_much_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_cluster_that_weighs_twice_as_much_is_rejected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     alone = mutate(assignment.choose_alone, "(1.0 - share) / weigh", "2.0 * (1.0 - share) / weigh")
     turn = rebind(assignment.turn, choose_part=rebind(assignment.choose_part, choose_alone=alone))
     assign = rebind(assignment.assign, turn=turn)
@@ -164,6 +197,9 @@ def test_a_new_cluster_that_weighs_twice_as_much_is_rejected(monkeypatch: pytest
 @pytest.mark.slow
 def test_splits_with_i_and_j_among_all_users_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are to be among those who agree."""
-    old, new = "(sizes.agreeing[2] - 1.0) / sizes.agreeing[1]", "(sizes.customers[2] - 1.0) / sizes.customers[1]"
+    old, new = (
+        "(sizes.agreeing[2] - 1.0) / sizes.agreeing[1]",
+        "(sizes.customers[2] - 1.0) / sizes.customers[1]",
+    )
     monkeypatch.setattr(moves, "split_and_merge", mutate(split_merge.split_and_merge, old, new))
     assert worst_score(ChineseRestaurant(), ("dp", None), 40_000, always_split) > REJECT

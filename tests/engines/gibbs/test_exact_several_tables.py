@@ -1,4 +1,5 @@
-"""Labels of two tables and of behavior, and who agrees, against enumeration: three users, hyperparameters and ρ held fixed."""
+"""Labels of two tables and of behavior, and who agrees, against enumeration: three users,
+hyperparameters and ρ held fixed."""
 
 import itertools
 from functools import cache
@@ -25,7 +26,11 @@ from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian.view import GaussianState, GaussianView
 from engines.gibbs.test_exact_agreement import FIXED, NOISE, always_split, log_cluster
 
-DATA = {"first": np.array([-1.2, -0.8, 1.0]), "second": np.array([0.9, -1.0, 0.8]), "behavior": np.array([-0.8, 0.9, 1.1])}
+DATA = {
+    "first": np.array([-1.2, -0.8, 1.0]),
+    "second": np.array([0.9, -1.0, 0.8]),
+    "behavior": np.array([-0.8, 0.9, 1.1]),
+}
 SHARES, ALPHA = (0.7, 0.4), 0.8
 USERS = range(3)
 LAYOUT = Layout(("first", "second"), (1, 1), (1, 1), (0, 0))
@@ -33,7 +38,8 @@ LAYOUT = Layout(("first", "second"), (1, 1), (1, 1), (0, 0))
 
 @cache
 def log_marginal(view: str, members: tuple[int, ...]) -> float:
-    """ln p(vectors of one cluster), its mean and precision integrated out; of behavior, the latent numbers too."""
+    """ln p(vectors of one cluster), its mean and precision integrated out; of behavior, the latent
+    numbers too."""
     return log_cluster(DATA[view][list(members)], 1.0 / NOISE if view == "behavior" else 0.0)
 
 
@@ -42,7 +48,10 @@ def exact(kind: tuple[str, int | None]) -> dict[str, float]:
     log_weights, events = [], []
     for pattern in itertools.product((False, True), repeat=6):
         agrees = np.array(pattern).reshape(2, 3)
-        log_agrees = sum(np.log(np.where(own, share, 1.0 - share)).sum() for own, share in zip(agrees, SHARES, strict=True))
+        log_agrees = sum(
+            np.log(np.where(own, share, 1.0 - share)).sum()
+            for own, share in zip(agrees, SHARES, strict=True)
+        )
         for labels in naive.partitions(3 + int((~agrees).sum())):
             n_blocks = max(labels) + 1
             if kind[0] == "finite" and n_blocks > (kind[1] or 0):
@@ -54,7 +63,10 @@ def exact(kind: tuple[str, int | None]) -> dict[str, float]:
             if kind[0] == "finite":
                 total += sum(np.log((kind[1] or 0) - i) for i in range(n_blocks))
             for view, own in zip(DATA, (*looks, acts), strict=True):
-                total += sum(log_marginal(view, tuple(u for u in USERS if own[u] == k)) for k in range(n_blocks))
+                total += sum(
+                    log_marginal(view, tuple(u for u in USERS if own[u] == k))
+                    for k in range(n_blocks)
+                )
             log_weights.append(total)
             events.append(happened(acts, looks, agrees))
     weights = np.exp(np.array(log_weights) - logsumexp(log_weights))
@@ -70,29 +82,49 @@ def happened(acts: Any, looks: Any, agrees: Any) -> dict[str, float]:
         found |= {f"{i} agrees in {t}": float(agrees[t, i]) for t in range(2)}
         found[f"tables of {i} alike"] = float(looks[0, i] == looks[1, i])
         found[f"{i} looks as the next acts"] = float(looks[0, i] == acts[(i + 1) % 3])
-        found[f"{i} looks as the next looks in the other table"] = float(looks[0, i] == looks[1, (i + 1) % 3])
+        found[f"{i} looks as the next looks in the other table"] = float(
+            looks[0, i] == looks[1, (i + 1) % 3]
+        )
     found["clusters"] = float(len(np.unique(np.concatenate([acts, *looks]))))
     return found | {"all agree": float(agrees.all()), "nobody agrees": float(not agrees.any())}
 
 
-def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, split: Any) -> list[dict[str, float]]:
-    """The shipped updates of components, splits and merges and assignments; everything else stays as it is."""
+def chain(
+    rng: np.random.Generator, partition: PartitionPrior, n: int, split: Any
+) -> list[dict[str, float]]:
+    """The shipped updates of components, splits and merges and assignments; everything else stays
+    as it is."""
     outcome = DATA["behavior"]
-    likelihood = PanelRegression(Panel.of(np.arange(3), np.ones((3, 1)), outcome, 3), NoisePrior(1.0, 1.0))
+    likelihood = PanelRegression(
+        Panel.of(np.arange(3), np.ones((3, 1)), outcome, 3), NoisePrior(1.0, 1.0)
+    )
     x = np.column_stack([DATA["first"], DATA["second"]])
     agreement = tuple(KnownAgreement(share) for share in SHARES)
     model = Model(partition, x, likelihood, 3, agreement=agreement, layout=LAYOUT)
     z, params = np.zeros(3, dtype=np.int64), {"noise_precision": NOISE}
-    start = [GaussianState(GaussianView(1).draw_prior(rng, partition.n_components or 1).components, FIXED) for _ in range(3)]
+    start = [
+        GaussianState(
+            GaussianView(1).draw_prior(rng, partition.n_components or 1).components, FIXED
+        )
+        for _ in range(3)
+    ]
     blocked = model.views["features"]
-    views: dict[str, Any] = {"features": BlockedState(blocked, tuple(start[:2])), "behavior": start[2]}
+    views: dict[str, Any] = {
+        "features": BlockedState(blocked, tuple(start[:2])),
+        "behavior": start[2],
+    }
     state = State(z, ALPHA, views, outcome[:, None].copy(), params, Agreement.full(z, SHARES))
     found = []
     for _ in range(n):
         assert state.agreement is not None
         assert state.latent is not None
         parts = [
-            _redrawn(rng, np.ascontiguousarray(x[:, t : t + 1]), state.agreement.looks[t], state.views["features"].parts[t])
+            _redrawn(
+                rng,
+                np.ascontiguousarray(x[:, t : t + 1]),
+                state.agreement.looks[t],
+                state.views["features"].parts[t],
+            )
             for t in range(2)
         ]
         own = {
@@ -101,13 +133,20 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, split: An
         }
         state = State(state.z, ALPHA, own, state.latent, params, state.agreement)
         assert state.latent is not None
-        working = GibbsEngine(2).working_state(model, state, likelihood.terms(rng, state.latent, params))
+        working = GibbsEngine(2).working_state(
+            model, state, likelihood.terms(rng, state.latent, params)
+        )
         stream = stream_of(rng)
         apart = steps._assign(stream, split(stream, _apart(model, state, working)))
         agreement_now = _agreement(apart)
         features = blocked.of_records(apart.state.views[:2])
-        after: dict[str, Any] = {"features": features, "behavior": model.views["behavior"].state(apart.state.views[2])}
-        state = State(apart.state.z, ALPHA, after, apart.state.views[-1].vectors, params, agreement_now)
+        after: dict[str, Any] = {
+            "features": features,
+            "behavior": model.views["behavior"].state(apart.state.views[2]),
+        }
+        state = State(
+            apart.state.z, ALPHA, after, apart.state.views[-1].vectors, params, agreement_now
+        )
         np.testing.assert_array_equal(state.counts, apart.state.counts)
         found.append(happened(agreement_now.acts, agreement_now.looks, agreement_now.agrees))
     return found
@@ -118,7 +157,9 @@ def _redrawn(rng: np.random.Generator, vectors: Any, labels: Any, before: Any) -
     return GaussianState(gaussian.draw_components(stream_of(rng), sums, FIXED), FIXED)
 
 
-def worst_score(partition: PartitionPrior, kind: tuple[str, int | None], n: int, split: Any = moves.splits) -> float:
+def worst_score(
+    partition: PartitionPrior, kind: tuple[str, int | None], n: int, split: Any = moves.splits
+) -> float:
     expected = exact(kind)
     draws = chain(np.random.default_rng(0), partition, n, split)
     values = np.array([list(draw.values()) for draw in draws])
@@ -133,7 +174,9 @@ def worst_score(partition: PartitionPrior, kind: tuple[str, int | None], n: int,
         pytest.param(FiniteDirichlet(3), ("finite", 3), id="three clusters"),
     ],
 )
-def test_events_have_their_probabilities(partition: PartitionPrior, kind: tuple[str, int | None]) -> None:
+def test_events_have_their_probabilities(
+    partition: PartitionPrior, kind: tuple[str, int | None]
+) -> None:
     assert worst_score(partition, kind, 15_000) < ACCEPT
 
 
@@ -147,13 +190,21 @@ def test_tables_that_agree_and_say_nothing_are_rejected(monkeypatch: pytest.Monk
     """Tables that agree with behavior say something about where it goes."""
     silent = mutate(assignment.total_score, "t != but and", "t == 0 and t != but and")
     turn = rebind(assignment.turn, choose_part=rebind(assignment.choose_part, total_score=silent))
-    monkeypatch.setattr(moves, "assign_tables", rebind(moves.assign_tables, assign=rebind(assignment.assign, turn=turn)))
+    monkeypatch.setattr(
+        moves,
+        "assign_tables",
+        rebind(moves.assign_tables, assign=rebind(assignment.assign, turn=turn)),
+    )
     assert worst_score(ChineseRestaurant(), ("dp", None), 15_000) > REJECT
 
 
 @pytest.mark.slow
 def test_splits_that_forget_a_table_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    forgetful = mutate(split_merge.log_weight, "sizes.seen[:, s], proposal.whole,", "sizes.seen[:, s], 0 * proposal.whole,")
+    forgetful = mutate(
+        split_merge.log_weight,
+        "sizes.seen[:, s], proposal.whole,",
+        "sizes.seen[:, s], 0 * proposal.whole,",
+    )
     kernel = rebind(
         split_merge.split_and_merge,
         weigh_old=rebind(split_merge.weigh_old, log_weight=forgetful),

@@ -1,4 +1,5 @@
-"""Frequencies of partitions against enumeration: five users, a missing cell, an interval, a category; the base held fixed."""
+"""Frequencies of partitions against enumeration: five users, a missing cell, an interval, a
+category; the base held fixed."""
 
 from typing import Any
 
@@ -27,19 +28,27 @@ BASE = 0.2, 0.6, 0.3, 2.5
 FIXED = Base(np.array([0.2]), np.array([[0.6]]), np.array([[0.3]]), 2.5)
 SHARES = (0.5, 0.3, 0.2)
 CODES = np.array([[0.0], [0.0], [-1.0], [2.0], [2.0]])
-LOW = np.array([[-1.3], [-np.inf], [0.1], [0.3], [1.1]])  # the second cell is missing, the fourth lies between two numbers
+LOW = np.array(
+    [[-1.3], [-np.inf], [0.1], [0.3], [1.1]]
+)  # the second cell is missing, the fourth lies between two numbers
 HIGH = np.array([[-1.3], [np.inf], [0.1], [1.9], [1.1]])
 
 
 def log_levels(codes: np.ndarray) -> float:
     """ln of the probability of some users' levels, shares integrated out."""
-    counts, weights = np.array([(codes == level).sum() for level in range(3)]), GAMMA * np.array(SHARES)
+    counts, weights = (
+        np.array([(codes == level).sum() for level in range(3)]),
+        GAMMA * np.array(SHARES),
+    )
     n = counts.sum()
-    return float(gammaln(GAMMA) - gammaln(GAMMA + n) + (gammaln(weights + counts) - gammaln(weights)).sum())
+    return float(
+        gammaln(GAMMA) - gammaln(GAMMA + n) + (gammaln(weights + counts) - gammaln(weights)).sum()
+    )
 
 
 def log_numbers(users: np.ndarray) -> float:
-    """ln of the probability of some users' numbers: without the missing one, and over the interval of the fourth."""
+    """ln of the probability of some users' numbers: without the missing one, and over the interval
+    of the fourth."""
     known = [LOW[u, 0] for u in users if u not in (1, 3)]
     if 3 not in users:
         return float(naive.log_cluster_marginal(np.array(known), *BASE)) if known else 0.0
@@ -66,19 +75,35 @@ def exact(kind: tuple) -> dict[tuple[int, ...], float]:
     return {labels: float(np.exp(value - total)) for labels, value in found.items()}
 
 
-def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, splits: Any = split_merge.run) -> list[tuple[int, ...]]:
-    """Partitions drawn by the shipped component, split and assignment updates; α, γ and the base as they are."""
+def chain(
+    rng: np.random.Generator, partition: PartitionPrior, n: int, splits: Any = split_merge.run
+) -> list[tuple[int, ...]]:
+    """Partitions drawn by the shipped component, split and assignment updates; α, γ and the base as
+    they are."""
     known = Intervals(LOW, HIGH, np.zeros(1), np.eye(1), np.eye(1))
     view = NominalView((SHARES,))
-    model = Model(partition, known.start, None, 5, others={"categories": Observed(view, CODES)}, intervals=known)
+    model = Model(
+        partition,
+        known.start,
+        None,
+        5,
+        others={"categories": Observed(view, CODES)},
+        intervals=known,
+    )
     features, codes = model.views["features"], np.ascontiguousarray(CODES.T).astype(np.int64)
     z, draws, n_components = np.zeros(5, dtype=np.int64), [], partition.n_components or 1
-    components, cells = gaussian.draw_from_base(stream_of(rng), n_components, FIXED), known.values(known.start)
+    components, cells = (
+        gaussian.draw_from_base(stream_of(rng), n_components, FIXED),
+        known.values(known.start),
+    )
     for _ in range(n):
         stream, n_components = stream_of(rng), len(components.means)
         x = features.completed(GaussianState(components, FIXED, cells), model.features)
         sums = gaussian.cluster_sums(x, z, components.means)
-        levels, logs = count_levels(z, 0, 5, codes, view.starts, n_components), np.empty((n_components, 3))
+        levels, logs = (
+            count_levels(z, 0, 5, codes, view.starts, n_components),
+            np.empty((n_components, 3)),
+        )
         for k in range(n_components):
             draw_shares(stream, levels[k], view.starts, view.flat, np.array([GAMMA]), logs[k])
         views = {
@@ -97,7 +122,9 @@ def chain(rng: np.random.Generator, partition: PartitionPrior, n: int, splits: A
     ("partition", "kind"),
     [
         pytest.param(ChineseRestaurant(), ("dp", None), id="process", marks=pytest.mark.slow),
-        pytest.param(FiniteDirichlet(3), ("finite", 3), id="three clusters", marks=pytest.mark.slow),
+        pytest.param(
+            FiniteDirichlet(3), ("finite", 3), id="three clusters", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_frequencies_of_partitions(partition: PartitionPrior, kind: tuple) -> None:
@@ -110,7 +137,12 @@ OFTEN = "MOVES if state.terms.noise.shape[0] == 0 and random(rng) < SHARE else 0
 @pytest.mark.slow
 def test_many_splits_in_every_sweep_do_not_change_the_law() -> None:
     often = substituted(split_merge.run, changed(split_merge.draw_moves, *OFTEN))
-    assert worst_score(chain(np.random.default_rng(1), ChineseRestaurant(), 10_000, often), ("dp", None)) < ACCEPT
+    assert (
+        worst_score(
+            chain(np.random.default_rng(1), ChineseRestaurant(), 10_000, often), ("dp", None)
+        )
+        < ACCEPT
+    )
 
 
 @pytest.mark.slow
@@ -118,7 +150,12 @@ def test_splits_that_do_not_see_levels_are_rejected() -> None:
     """With many of them in every sweep: a few are made good by the assignments after them."""
     blind = changed(splitting.log_weight, "total += log_evidence", "total += 0.0 * log_evidence")
     wrong = substituted(split_merge.run, changed(split_merge.draw_moves, *OFTEN), blind)
-    assert worst_score(chain(np.random.default_rng(1), ChineseRestaurant(), 10_000, wrong), ("dp", None)) > REJECT
+    assert (
+        worst_score(
+            chain(np.random.default_rng(1), ChineseRestaurant(), 10_000, wrong), ("dp", None)
+        )
+        > REJECT
+    )
 
 
 def worst_score(draws: list[tuple[int, ...]], kind: tuple) -> float:
@@ -127,4 +164,6 @@ def worst_score(draws: list[tuple[int, ...]], kind: tuple) -> float:
     frequent = [labels for labels, probability in expected.items() if probability > 0.01]
     hits = np.array([[draw == labels for labels in frequent] for draw in draws], dtype=float)
     assert len(frequent) > 8
-    return float(np.abs(batch_scores(hits, np.array([expected[labels] for labels in frequent]))).max())
+    return float(
+        np.abs(batch_scores(hits, np.array([expected[labels] for labels in frequent]))).max()
+    )

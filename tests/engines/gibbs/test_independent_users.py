@@ -1,4 +1,5 @@
-"""Users whose observations are their own: the table of what these say of clusters, and vectors given the clusters."""
+"""Users whose observations are their own: the table of what these say of clusters, and vectors
+given the clusters."""
 
 import numpy as np
 import pytest
@@ -39,7 +40,9 @@ def test_the_table_is_the_naive_density_of_each_column(n_latent, kind):
         tabulate(case)
         used = np.flatnonzero(case.counts >= 0)
         wanted = np.array([[twin.log_density(u, c) for u in range(N_USERS)] for c in used])
-        np.testing.assert_allclose(case.table[used] - case.table[0], wanted - wanted[0], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            case.table[used] - case.table[0], wanted - wanted[0], rtol=1e-9, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize(("n_latent", "kind"), CASES)
@@ -53,7 +56,9 @@ def test_the_table_can_be_made_in_pieces(n_latent, kind):
         tabulate(pieces, *span, np.arange(middle, len(whole.counts))[::-1].copy())
     np.testing.assert_array_equal(whole.table, pieces.table)
     table = late.table[:, 4:].copy()
-    independent_users.tabulate(table, 4, 4, N_USERS, np.arange(len(late.counts)), late.state(tabulated=True))
+    independent_users.tabulate(
+        table, 4, 4, N_USERS, np.arange(len(late.counts)), late.state(tabulated=True)
+    )
     np.testing.assert_array_equal(whole.table[:, 4:], table)
 
 
@@ -67,10 +72,15 @@ def test_vectors_are_drawn_from_their_posterior_given_the_clusters(n_latent, kin
         for first, end in ((0, 5), (5, N_USERS)):
             independent_users.draw_latents(rng, first, end, case.state(tabulated=True))
         for u, k in enumerate(case.z):
-            prior = twin.latent_components.means[[k]], precision(twin.latent_components.factors[[k]])
+            prior = (
+                twin.latent_components.means[[k]],
+                precision(twin.latent_components.factors[[k]]),
+            )
             twin.latent[u] = naive.draw_normal(other, *twin.alone(u, k).posterior(*prior))
         np.testing.assert_allclose(case.latent, twin.latent, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(case.terms.residual, case.observations.residual(case.latent), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(
+            case.terms.residual, case.observations.residual(case.latent), rtol=1e-9, atol=1e-10
+        )
         if kind == "cluster":
             np.testing.assert_array_equal(case.terms.noise, case.noises[case.z])
 

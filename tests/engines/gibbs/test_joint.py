@@ -56,7 +56,9 @@ def features(n_dims: int = 2) -> np.ndarray:
     return np.zeros((N_USERS, n_dims))
 
 
-def model(partition: Any, x: np.ndarray | None = None, likelihood: ThreadRegression | None = None) -> Model:
+def model(
+    partition: Any, x: np.ndarray | None = None, likelihood: ThreadRegression | None = None
+) -> Model:
     return Model(partition, x, likelihood, N_USERS)
 
 
@@ -84,7 +86,8 @@ def slow(case: Any) -> Any:
 
 @pytest.mark.parametrize("name", ["dual-DP"])
 def test_few_chains_leave_the_joint_prior_as_it_is(name: str) -> None:
-    """With half the chains of the test below, and the same limit: standard errors are 1.4 times as large."""
+    """With half the chains of the test below, and the same limit: standard errors are 1.4 times as
+    large."""
     assert_joint(MODELS[name](), 0, n_chains=120, n_prior=2000)
 
 
@@ -97,9 +100,17 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("sizes", "accepted"),
-    [([4.4], True), ([-4.6, 4.4], True), ([4.6, -4.6], False), ([np.nan, 4.4], True), ([4.6, np.nan], False)],
+    [
+        ([4.4], True),
+        ([-4.6, 4.4], True),
+        ([4.6, -4.6], False),
+        ([np.nan, 4.4], True),
+        ([4.6, np.nan], False),
+    ],
 )
-def test_a_second_run_with_more_chains_decides(sizes: list[float], accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_run_with_more_chains_decides(
+    sizes: list[float], accepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs: list[tuple[int, dict[str, Any]]] = []
 
     def run(_: Model, seed: int, **options: Any) -> dict[str, float]:
@@ -107,18 +118,27 @@ def test_a_second_run_with_more_chains_decides(sizes: list[float], accepted: boo
         return {"alpha": 0.1, "noise": sizes[len(runs) - 1]}
 
     monkeypatch.setattr(checks, "joint_test", run)
-    verdict = nullcontext() if accepted else pytest.raises(pytest.fail.Exception, match=r"noise: \|z\| = ")
+    verdict = (
+        nullcontext()
+        if accepted
+        else pytest.raises(pytest.fail.Exception, match=r"noise: \|z\| = ")
+    )
     with verdict:
         assert_joint(MODELS["single"](), 3, n_chains=10, n_prior=50)
     assert len(runs) == len(sizes)
     if len(runs) > 1:
         (seed, first), (another, second) = runs
         assert seed != another
-        assert (second["n_chains"], second["n_prior"]) == (4 * first["n_chains"], 4 * first["n_prior"]) == (40, 200)
+        assert (
+            (second["n_chains"], second["n_prior"])
+            == (4 * first["n_chains"], 4 * first["n_prior"])
+            == (40, 200)
+        )
 
 
 def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
-    """Two steps to a data set, in one compiled call where possible: what the first leaves behind counts in the second."""
+    """Two steps to a data set, in one compiled call where possible: what the first leaves behind
+    counts in the second."""
     left = 2
     while left:
         state, info = GibbsEngine(2).advance(rng, model, state, np.zeros(left, dtype=np.bool_))
@@ -130,32 +150,42 @@ OF_THREE = {
     "dual-DP of three features": lambda: model(ChineseRestaurant(), features(3), regression()),
     "IGMM of three features": lambda: model(ChineseRestaurant(), features(3)),
     "GMM of three features": lambda: model(FiniteDirichlet(3), features(3)),
-    "dual-DP of three features with covariates": lambda: model(ChineseRestaurant(), features(3), regression(2)),
+    "dual-DP of three features with covariates": lambda: model(
+        ChineseRestaurant(), features(3), regression(2)
+    ),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("blocks", [False, True], ids=["at once", "by blocks"])
 @pytest.mark.parametrize("name", OF_THREE)
-def test_two_steps_to_a_data_set_with_three_features(name: str, blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_steps_to_a_data_set_with_three_features(
+    name: str, blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if blocks:
         by_blocks(monkeypatch, 2)
     assert_joint(OF_THREE[name](), seed=0, length=30, step=two_steps)
 
 
-@pytest.mark.parametrize("name", [slow("dual-DP"), slow("dual-fixed"), slow("dual-DP with covariates")])
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", [slow("dual-DP"), slow("dual-fixed"), slow("dual-DP with covariates")]
+)
+def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     by_blocks(monkeypatch, 2)
     assert_joint(MODELS[name](), seed=0)
 
 
 def printed_r0() -> list[Change]:
-    """σ⁻² for σ² in (C4). With a constant Σ = σ² = 4 that is 1/16 in working units, where the right term is 1."""
+    """σ⁻² for σ² in (C4). With a constant Σ = σ² = 4 that is 1/16 in working units, where the right
+    term is 1."""
     return [changed(gaussian.base_precision_law, "math.sqrt(prior_dof) if", "0.25 if")]
 
 
 def printed_beta() -> list[Change]:
-    """The product over d = 0..D in (C6): one Γ too many in the law of every S_k, here with the S_k integrated out."""
+    """The product over d = 0..D in (C6): one Γ too many in the law of every S_k, here with the S_k
+    integrated out."""
     right = scales.log_dof_density
 
     @numba.njit(error_model="numpy")
@@ -167,7 +197,9 @@ def printed_beta() -> list[Change]:
         if argument <= 0.0:  # outside the wrong density's support: a slope that leads there
             return 1e4 * argument
         for count in counts:
-            density += math.lgamma(argument + 0.5 * count) - math.lgamma(argument) if n_dims else 0.0
+            density += (
+                math.lgamma(argument + 0.5 * count) - math.lgamma(argument) if n_dims else 0.0
+            )
         return density
 
     return [(scales._sample_log_spare, slices.sampler(wrong))]
@@ -175,28 +207,38 @@ def printed_beta() -> list[Change]:
 
 def scales_forget_prior() -> list[Change]:
     """The scale of W_0 without the power of c that the prior brings."""
-    density = mutate(scales.log_scale_density, "0.5 * n_dims * prior_dof * log_scale", "0.0 * log_scale")
+    density = mutate(
+        scales.log_scale_density, "0.5 * n_dims * prior_dof * log_scale", "0.0 * log_scale"
+    )
     return [(scales._sample_log_scale, slices.sampler(density))]
 
 
 def columns_forget_volume() -> list[Change]:
     """The columns of W_0's factor without the power of c that their elements bring."""
     density = mutate(
-        scales.log_column_density, "(n_dims - d + 0.5 * (prior_dof - n_dims - 1.0)) * log_scale", "0.0 * log_scale"
+        scales.log_column_density,
+        "(n_dims - d + 0.5 * (prior_dof - n_dims - 1.0)) * log_scale",
+        "0.0 * log_scale",
     )
     return [(scales._sample_column_scale, slices.sampler(density))]
 
 
 def latent_scale_moves_precisions_only() -> list[Change]:
     """The latent vectors' move without what it changes in the likelihood."""
-    density = mutate(scales.log_latent_scale_density, "prior + slope * step - 0.5 * curvature * step * step", "prior")
+    density = mutate(
+        scales.log_latent_scale_density,
+        "prior + slope * step - 0.5 * curvature * step * step",
+        "prior",
+    )
     return [(scales._sample_latent_scale, slices.sampler(density))]
 
 
 def printed_alpha() -> list[Change]:
     """The density of ln α without its Jacobian: exponent K − 3/2 in (C9)."""
     density = mutate(
-        concentration.log_alpha_density, "(n_clusters - n_users + prior.power)", "(n_clusters - n_users + prior.power - 1.0)"
+        concentration.log_alpha_density,
+        "(n_clusters - n_users + prior.power)",
+        "(n_clusters - n_users + prior.power - 1.0)",
     )
     return [(concentration._sample_log_alpha, slices.sampler(density))]
 
@@ -228,24 +270,34 @@ def singleton_not_reused() -> list[Change]:
 
 def auxiliary_without_spread_of_means() -> list[Change]:
     """An auxiliary component whose mean is taken for the base's: S_j⁻¹ without R_0⁻¹."""
-    return [changed(auxiliary.marginalise_mean, "add_to_cholesky(spread, vector)", "vector[0] = 0.0")]
+    return [
+        changed(auxiliary.marginalise_mean, "add_to_cholesky(spread, vector)", "vector[0] = 0.0")
+    ]
 
 
 def opened_mean_forgets_its_user() -> list[Change]:
     """The mean of a new cluster from the base, and not given the user who has opened it."""
-    return [changed(auxiliary.draw_mean, "base.precision, 1.0, vector", "base.precision, 0.0, 0.0 * vector")]
+    return [
+        changed(
+            auxiliary.draw_mean, "base.precision, 1.0, vector", "base.precision, 0.0, 0.0 * vector"
+        )
+    ]
 
 
 def opened_cluster_stays_wide() -> list[Change]:
     """A new cluster keeps the wide law that it had as an auxiliary component."""
-    return [changed(auxiliary.draw_mean, "factors[column, i, j] = cores[column, i, j]", "matrix = 0.0")]
+    return [
+        changed(auxiliary.draw_mean, "factors[column, i, j] = cores[column, i, j]", "matrix = 0.0")
+    ]
 
 
 def every_auxiliary_weighs_alpha() -> list[Change]:
     """α for each of the m auxiliary components, not α/m."""
     return [
         changed(
-            assignment.weigh_columns, "new_weight(n_clusters, partition) / n_auxiliary", "new_weight(n_clusters, partition)"
+            assignment.weigh_columns,
+            "new_weight(n_clusters, partition) / n_auxiliary",
+            "new_weight(n_clusters, partition)",
         )
     ]
 
@@ -262,7 +314,11 @@ def latent_drawn_from_prior() -> list[Change]:
 
 def residuals_go_the_wrong_way() -> list[Change]:
     """Residuals that grow by what a latent coefficient takes up when its user has chosen."""
-    wrong = mutate(messages.shift, "residual[rows[k]] -= loads[k, 0] * by", "residual[rows[k]] += loads[k, 0] * by")
+    wrong = mutate(
+        messages.shift,
+        "residual[rows[k]] -= loads[k, 0] * by",
+        "residual[rows[k]] += loads[k, 0] * by",
+    )
     return [changed_inside(assignment.assign_in_turn, shift=wrong)]
 
 
@@ -275,7 +331,9 @@ def base_covariance_halves_precisions() -> list[Change]:
 
 
 def component_precision_miscounts() -> list[Change]:
-    wrong = mutate(gaussian.component_precision, "return base_dof + count", "return base_dof + count + 1.0")
+    wrong = mutate(
+        gaussian.component_precision, "return base_dof + count", "return base_dof + count + 1.0"
+    )
     return [changed_inside(gaussian.draw_components, component_precision=wrong)]
 
 
@@ -308,7 +366,9 @@ def noise_variance_for_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     right = ThreadRegression.terms
 
     def wrong(self: ThreadRegression, rng: Any, latent: np.ndarray, params: Any) -> Any:
-        return right(self, rng, latent, params | {"noise_precision": 1.0 / params["noise_precision"]})
+        return right(
+            self, rng, latent, params | {"noise_precision": 1.0 / params["noise_precision"]}
+        )
 
     monkeypatch.setattr(ThreadRegression, "terms", wrong)
 

@@ -6,7 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import REJECT, LostChainsError, assert_joint, by_blocks, gibbs_step, joint_test, mutate, rebind, worst
+from checks import (
+    REJECT,
+    LostChainsError,
+    assert_joint,
+    by_blocks,
+    gibbs_step,
+    joint_test,
+    mutate,
+    rebind,
+    worst,
+)
 from dualview.engines.gibbs import GibbsEngine
 from dualview.engines.gibbs.apart import assignment, moves
 from dualview.model import Model, State
@@ -26,9 +36,15 @@ def apart(made: Model, prior: Any = LEARNT) -> Model:
 MODELS = {
     "process": lambda: apart(model(ChineseRestaurant(), regression(1))),
     "three clusters": lambda: apart(model(FiniteDirichlet(3), regression(1))),
-    "two numbers, a prior of agreement, process": lambda: apart(model(ChineseRestaurant(), regression(2)), Beta(4.0, 2.0)),
-    "known share, process": lambda: apart(model(ChineseRestaurant(), regression(1)), KnownAgreement(0.4)),
-    "nobody agrees, three clusters": lambda: apart(model(FiniteDirichlet(3), regression(1)), KnownAgreement(0.0)),
+    "two numbers, a prior of agreement, process": lambda: apart(
+        model(ChineseRestaurant(), regression(2)), Beta(4.0, 2.0)
+    ),
+    "known share, process": lambda: apart(
+        model(ChineseRestaurant(), regression(1)), KnownAgreement(0.4)
+    ),
+    "nobody agrees, three clusters": lambda: apart(
+        model(FiniteDirichlet(3), regression(1)), KnownAgreement(0.0)
+    ),
     "Pitman-Yor": lambda: apart(model(PitmanYor(0.3), regression(1))),
     "noise by cluster, process": lambda: apart(model(ChineseRestaurant(), regression(1, True))),
     "pooled, process": lambda: apart(model(ChineseRestaurant(), regression(2), pooled=True)),
@@ -44,7 +60,8 @@ def slow(case: str) -> Any:
 
 @pytest.mark.parametrize("name", ["process"])
 def test_few_chains_leave_the_joint_prior_as_it_is(name: str) -> None:
-    """With half the chains of the test below, and the same limit: standard errors are 1.4 times as large."""
+    """With half the chains of the test below, and the same limit: standard errors are 1.4 times as
+    large."""
     assert_joint(MODELS[name](), seed=0, n_chains=120, n_prior=2000)
 
 
@@ -70,13 +87,23 @@ def test_tables(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["process", "linked", "linked and pooled"])
 def test_several_steps_to_a_table(name: str) -> None:
-    assert_joint(apart(tables.MODELS[name]()), seed=0, length=10, step=tables.steps_to_a_table, look=tables.statistics)
+    assert_joint(
+        apart(tables.MODELS[name]()),
+        seed=0,
+        length=10,
+        step=tables.steps_to_a_table,
+        look=tables.statistics,
+    )
 
 
 def many_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Splits and merges in every step."""
     by_blocks(monkeypatch)
-    monkeypatch.setattr(moves, "MOVES", tuple(always_split if move is moves.splits else move for move in moves.MOVES))
+    monkeypatch.setattr(
+        moves,
+        "MOVES",
+        tuple(always_split if move is moves.splits else move for move in moves.MOVES),
+    )
 
 
 def five_steps(rng: np.random.Generator, made: Model, state: State) -> State:
@@ -87,15 +114,21 @@ def five_steps(rng: np.random.Generator, made: Model, state: State) -> State:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["process", "two numbers, a prior of agreement, process", "Pitman-Yor"])
+@pytest.mark.parametrize(
+    "name", ["process", "two numbers, a prior of agreement, process", "Pitman-Yor"]
+)
 def test_with_many_splits_and_merges(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     many_splits(monkeypatch)
     assert_joint(MODELS[name](), seed=0, length=30, step=five_steps)
 
 
 THREADS = {
-    "threads, process": lambda: apart(replace(tables.MODELS["process"](), intervals=None, others={})),
-    "threads, three clusters": lambda: apart(replace(tables.MODELS["three clusters"](), intervals=None, others={})),
+    "threads, process": lambda: apart(
+        replace(tables.MODELS["process"](), intervals=None, others={})
+    ),
+    "threads, three clusters": lambda: apart(
+        replace(tables.MODELS["three clusters"](), intervals=None, others={})
+    ),
 }
 
 
@@ -116,14 +149,21 @@ def test_steps_do_not_depend_on_how_many_are_asked_for() -> None:
             state, info = engine.advance(own, made, state, np.ones(at_once, dtype=np.bool_))
             if info.draws is not None:
                 kept = info.draws.fixed
-                draws += [(kept["z_behavior"][i], kept["agreement"][i], kept["log_joint"][i]) for i in range(len(kept["z"]))]
+                draws += [
+                    (kept["z_behavior"][i], kept["agreement"][i], kept["log_joint"][i])
+                    for i in range(len(kept["z"]))
+                ]
             if info.last is not None:
                 assert info.last.agreement is not None
-                draws.append((info.last.acts, info.last.agreement.shares[0], made.log_joint(info.last)))
+                draws.append(
+                    (info.last.acts, info.last.agreement.shares[0], made.log_joint(info.last))
+                )
         assert made.log_joint(state) == pytest.approx(draws[-1][2])
         found.append(draws)
     for one in found[1:]:  # a call that ends early leaves the last of its steps to the next
-        for (acts, share, log_joint), (other_acts, other_share, other_log_joint) in zip(found[0][:12], one[:12], strict=True):
+        for (acts, share, log_joint), (other_acts, other_share, other_log_joint) in zip(
+            found[0][:12], one[:12], strict=True
+        ):
             np.testing.assert_array_equal(acts, other_acts)
             assert (share, log_joint) == pytest.approx((other_share, other_log_joint), rel=1e-12)
 
@@ -146,10 +186,18 @@ def _choosing(old: str, new: str) -> Any:
 
 
 ASSIGNMENTS = {
-    "weights that do not sum to one": lambda: _choosing("(1.0 - share) / weigh_customers(scratch, state)", "1.0 - share"),
-    "the other label does not count": lambda: _choosing("= share, scratch", "= 0.5 * share, scratch"),
+    "weights that do not sum to one": lambda: _choosing(
+        "(1.0 - share) / weigh_customers(scratch, state)", "1.0 - share"
+    ),
+    "the other label does not count": lambda: _choosing(
+        "= share, scratch", "= 0.5 * share, scratch"
+    ),
     "a user who does not agree is one customer": lambda: _assign_with(
-        turn=mutate(assignment.turn, "if t < 0 or agrees[t, u] == 0:", "if t < 0 or (is_look and agrees[t, u] == 0):")
+        turn=mutate(
+            assignment.turn,
+            "if t < 0 or agrees[t, u] == 0:",
+            "if t < 0 or (is_look and agrees[t, u] == 0):",
+        )
     ),
 }
 
@@ -158,7 +206,9 @@ ASSIGNMENTS = {
 @pytest.mark.parametrize("name", ASSIGNMENTS)
 def test_mutant_of_assignments_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     by_blocks(monkeypatch)
-    monkeypatch.setattr(moves, "assign_tables", rebind(moves.assign_tables, assign=ASSIGNMENTS[name]()))
+    monkeypatch.setattr(
+        moves, "assign_tables", rebind(moves.assign_tables, assign=ASSIGNMENTS[name]())
+    )
     assert_rejected("process", n_chains=500)
 
 

@@ -1,4 +1,5 @@
-"""Joint tests of the sampler with observations of one user each: regressions and choices, vectors of three numbers."""
+"""Joint tests of the sampler with observations of one user each: regressions and choices, vectors
+of three numbers."""
 
 from dataclasses import replace
 from typing import Any
@@ -43,7 +44,9 @@ def panel(n_dims: int) -> Panel:
     return Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
 
 
-def regression(n_dims: int = 3, by_cluster: bool = False, noise_dof: float = 1.0) -> PanelRegression:
+def regression(
+    n_dims: int = 3, by_cluster: bool = False, noise_dof: float = 1.0
+) -> PanelRegression:
     return PanelRegression(panel(n_dims), NoisePrior(1.0, noise_dof), by_cluster)
 
 
@@ -55,29 +58,48 @@ def choices(n_dims: int = 3, n_items: int = 2) -> LogitPanel:
 MODELS = {
     "regressions, process": lambda: model(ChineseRestaurant(), regression()),
     "regressions, three clusters": lambda: model(FiniteDirichlet(3), regression(2), False),
-    "regressions with an informative noise prior, process": lambda: model(ChineseRestaurant(), regression(2, noise_dof=6.0)),
-    "regressions, flat spread, process": lambda: replace(model(ChineseRestaurant(), regression(2)), spread_prior="flat"),
+    "regressions with an informative noise prior, process": lambda: model(
+        ChineseRestaurant(), regression(2, noise_dof=6.0)
+    ),
+    "regressions, flat spread, process": lambda: replace(
+        model(ChineseRestaurant(), regression(2)), spread_prior="flat"
+    ),
     "regressions of one number, flat spread, one cluster": lambda: replace(
         model(OneCluster(), regression(1), False), spread_prior="flat"
     ),
     "noise by cluster, process": lambda: model(ChineseRestaurant(), regression(2, True)),
-    "noise by cluster, one number, three clusters": lambda: model(FiniteDirichlet(3), regression(1, True), False),
-    "noise by cluster, one number, process": lambda: model(ChineseRestaurant(), regression(1, True), False),
-    "noise by cluster with an informative prior, process": lambda: model(ChineseRestaurant(), regression(1, True, 6.0), False),
-    "noise by cluster, pooled, process": lambda: model(ChineseRestaurant(), regression(2, True), pooled=True),
-    "noise by cluster, linked, three clusters": lambda: linked(FiniteDirichlet(3), regression(1, True)),
+    "noise by cluster, one number, three clusters": lambda: model(
+        FiniteDirichlet(3), regression(1, True), False
+    ),
+    "noise by cluster, one number, process": lambda: model(
+        ChineseRestaurant(), regression(1, True), False
+    ),
+    "noise by cluster with an informative prior, process": lambda: model(
+        ChineseRestaurant(), regression(1, True, 6.0), False
+    ),
+    "noise by cluster, pooled, process": lambda: model(
+        ChineseRestaurant(), regression(2, True), pooled=True
+    ),
+    "noise by cluster, linked, three clusters": lambda: linked(
+        FiniteDirichlet(3), regression(1, True)
+    ),
     "choices, process": lambda: model(ChineseRestaurant(), choices()),
     "choices of one number, one cluster": lambda: model(OneCluster(), choices(1), False),
-    "choices without items, three clusters": lambda: model(FiniteDirichlet(3), choices(2, 0), False),
+    "choices without items, three clusters": lambda: model(
+        FiniteDirichlet(3), choices(2, 0), False
+    ),
     "choices, pooled, process": lambda: model(ChineseRestaurant(), choices(2), pooled=True),
     "choices, linked, three clusters": lambda: linked(FiniteDirichlet(3), choices(2)),
-    "choices, linked and pooled, one cluster": lambda: linked(OneCluster(), choices(1, 0), pooled=True),
+    "choices, linked and pooled, one cluster": lambda: linked(
+        OneCluster(), choices(1, 0), pooled=True
+    ),
 }
 
 
 @pytest.mark.parametrize("name", ["regressions with an informative noise prior, process"])
 def test_few_chains_leave_the_joint_prior_as_it_is(name: str) -> None:
-    """With half the chains of the test below, and the same limit: standard errors are 1.4 times as large."""
+    """With half the chains of the test below, and the same limit: standard errors are 1.4 times as
+    large."""
     assert_joint(MODELS[name](), seed=0, n_chains=120, n_prior=2000)
 
 
@@ -105,49 +127,71 @@ def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["choices, process", "regressions, process", "noise by cluster, process"])
+@pytest.mark.parametrize(
+    "name", ["choices, process", "regressions, process", "noise by cluster, process"]
+)
 def test_two_steps_to_a_data_set(name: str) -> None:
     assert_joint(MODELS[name](), seed=0, length=30, step=two_steps)
 
 
-BY_BLOCKS = ["noise by cluster, one number, process", "regressions, process", "noise by cluster, linked, three clusters"]
+BY_BLOCKS = [
+    "noise by cluster, one number, process",
+    "regressions, process",
+    "noise by cluster, linked, three clusters",
+]
 BY_BLOCKS += ["choices, process", "noise by cluster, process"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_BLOCKS)
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two users at a time, as with very many: what their observations say, clusters, then vectors."""
+def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two users at a time, as with very many: what their observations say, clusters, then
+    vectors."""
     by_blocks(monkeypatch)
     assert_joint(MODELS[name](), seed=0)
 
 
 def noise_counts_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The noise's degrees of freedom from users, not from observations; by blocks, where the likelihood draws it itself."""
+    """The noise's degrees of freedom from users, not from observations; by blocks, where the
+    likelihood draws it itself."""
     by_blocks(monkeypatch)
     right = PanelRegression.noise_law
-    monkeypatch.setattr(PanelRegression, "noise_law", lambda self, r: G(1.0 + N_USERS, right(self, r).inverse_scale))
+    monkeypatch.setattr(
+        PanelRegression, "noise_law", lambda self, r: G(1.0 + N_USERS, right(self, r).inverse_scale)
+    )
 
 
 def noise_prior_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise's conditional as if its prior had one degree of freedom; by blocks."""
     by_blocks(monkeypatch)
-    monkeypatch.setattr(PanelRegression, "noise_law", lambda self, r: G(1.0 + len(r), 1.0 + float(r @ r)))  # noqa: ARG005
+    monkeypatch.setattr(
+        PanelRegression,
+        "noise_law",
+        lambda self, r: G(1.0 + len(r), 1.0 + float(r @ r)),  # noqa: ARG005
+    )
 
 
 def no_tilt(monkeypatch: pytest.MonkeyPatch) -> None:
     """ω from PG(1, 0) whatever the log odds are."""
     draw = polya_gamma.draw_into
-    monkeypatch.setattr(polya_gamma, "draw_into", lambda stream, tilts, out: draw(stream, 0.0 * tilts, out))
+    monkeypatch.setattr(
+        polya_gamma, "draw_into", lambda stream, tilts, out: draw(stream, 0.0 * tilts, out)
+    )
 
 
 def items_without_their_own_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """The items' coefficients regressed on what is left after them."""
     right = LogitPanel.redraw
 
-    def wrong(self: LogitPanel, rng: Any, latent: np.ndarray, params: Any, terms: Any, prior: Any) -> Any:
+    def wrong(
+        self: LogitPanel, rng: Any, latent: np.ndarray, params: Any, terms: Any, prior: Any
+    ) -> Any:
         own = self.offsets @ params["coefficients"]
-        return right(self, rng, latent, params, terms._replace(residual=terms.residual - own), prior)
+        return right(
+            self, rng, latent, params, terms._replace(residual=terms.residual - own), prior
+        )
 
     monkeypatch.setattr(LogitPanel, "redraw", wrong)
 
@@ -161,7 +205,10 @@ def noise_forgets_its_power(monkeypatch: pytest.MonkeyPatch) -> None:
 def noise_forgets_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's choice as if its noise had been 1."""
     by_blocks(monkeypatch)
-    install(monkeypatch, changed(assignment.weigh_noises, "state.noises[c] / terms.noise[u]", "state.noises[c]"))
+    install(
+        monkeypatch,
+        changed(assignment.weigh_noises, "state.noises[c] / terms.noise[u]", "state.noises[c]"),
+    )
 
 
 def new_clusters_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +225,11 @@ def new_clusters_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def vectors_from_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors given the clusters that forget the observations."""
-    deaf = mutate(kind.settle, "evidence(mean, factor, ratio, message)", "evidence(mean, factor, 0.0, message)")
+    deaf = mutate(
+        kind.settle,
+        "evidence(mean, factor, ratio, message)",
+        "evidence(mean, factor, 0.0, message)",
+    )
     by_blocks(monkeypatch)
     install(monkeypatch, changed_inside(independent_users.draw_latents, settle=deaf))
 
@@ -201,77 +252,139 @@ def clusters_noise_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 def location_with(monkeypatch: pytest.MonkeyPatch, density: Any) -> None:
     """The move of clusters with their users by slices of another density."""
     draw_step = rebind(logit_location.draw_step, _sample_step=sampler(density, reach=50))
-    monkeypatch.setattr(logit_location, "draw_steps", rebind(logit_location.draw_steps, draw_step=draw_step))
+    monkeypatch.setattr(
+        logit_location, "draw_steps", rebind(logit_location.draw_steps, draw_step=draw_step)
+    )
 
 
 def location_under_a_wider_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusters move as if R_0 were a quarter of what it is."""
-    location_with(monkeypatch, mutate(logit_location.log_step_density, "total = -0.5 * (", "total = -0.125 * ("))
+    location_with(
+        monkeypatch,
+        mutate(logit_location.log_step_density, "total = -0.5 * (", "total = -0.125 * ("),
+    )
 
 
 def location_takes_all_for_yes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusters move as if every answer had been yes."""
     right = logit_location.draw_steps
     monkeypatch.setattr(
-        logit_location, "draw_steps", lambda rng, where, told: right(rng, where, told._replace(signs=0.0 * told.signs + 1.0))
+        logit_location,
+        "draw_steps",
+        lambda rng, where, told: right(rng, where, told._replace(signs=0.0 * told.signs + 1.0)),
     )
 
 
 def location_leaves_users_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusters' means move, their users' vectors do not."""
     right = engine.relocated
-    monkeypatch.setattr(engine, "relocated", lambda rng, m, state: replace(right(rng, m, state), latent=state.latent))
+    monkeypatch.setattr(
+        engine,
+        "relocated",
+        lambda rng, m, state: replace(right(rng, m, state), latent=state.latent),
+    )
 
 
 def published_prior_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
     """(C4) with the paper's degrees of freedom."""
     by_blocks(monkeypatch)
-    install(monkeypatch, changed(gaussian.base_precision_law, "n_dims - 1 + hyperprior.of_means", "n_dims"))
+    install(
+        monkeypatch,
+        changed(gaussian.base_precision_law, "n_dims - 1 + hyperprior.of_means", "n_dims"),
+    )
 
 
 def published_prior_of_tails(monkeypatch: pytest.MonkeyPatch) -> None:
     """β on the paper's support."""
     by_blocks(monkeypatch)
-    install(monkeypatch, changed(scales.draw_scales, "least, n_dims = hyperprior.least_of_vectors", "least, n_dims = 0"))
+    install(
+        monkeypatch,
+        changed(
+            scales.draw_scales, "least, n_dims = hyperprior.least_of_vectors", "least, n_dims = 0"
+        ),
+    )
 
 
 def published_prior_of_spreads(monkeypatch: pytest.MonkeyPatch) -> None:
     """(C5) and the size of W_0 alone, with the paper's degrees of freedom."""
     by_blocks(monkeypatch)
     laws = (gaussian.base_covariance_law, scales.draw_scales)
-    install(monkeypatch, *(changed(law, "n_dims - 1 + hyperprior.of_spreads", "n_dims") for law in laws))
+    install(
+        monkeypatch, *(changed(law, "n_dims - 1 + hyperprior.of_spreads", "n_dims") for law in laws)
+    )
 
 
 def published_scale_with_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """The size of W_0 together with latent vectors, with the paper's degrees of freedom."""
     by_blocks(monkeypatch)
-    install(monkeypatch, changed(kind.rescale, "latent.shape[1] - 1 + view.hyperprior.of_spreads", "latent.shape[1]"))
+    install(
+        monkeypatch,
+        changed(
+            kind.rescale, "latent.shape[1] - 1 + view.hyperprior.of_spreads", "latent.shape[1]"
+        ),
+    )
 
 
 MUTANTS = {
     "noise-forgets-its-power": (noise_forgets_its_power, "noise by cluster, one number, process"),
-    "noise-forgets-where-it-was": (noise_forgets_where_it_was, "noise by cluster, one number, process"),
+    "noise-forgets-where-it-was": (
+        noise_forgets_where_it_was,
+        "noise by cluster, one number, process",
+    ),
     "new-clusters-say-nothing": (new_clusters_say_nothing, "regressions, process"),
     "vectors-from-the-prior": (vectors_from_the_prior, "regressions, three clusters"),
-    "new-clusters-have-known-noise": (new_clusters_have_known_noise, "noise by cluster, one number, process"),
-    "clusters-noise-without-counts": (clusters_noise_without_counts, "noise by cluster, one number, process"),
+    "new-clusters-have-known-noise": (
+        new_clusters_have_known_noise,
+        "noise by cluster, one number, process",
+    ),
+    "clusters-noise-without-counts": (
+        clusters_noise_without_counts,
+        "noise by cluster, one number, process",
+    ),
     "noise-counts-users": (noise_counts_users, "regressions, three clusters"),
-    "noise-prior-of-one": (noise_prior_of_one, "regressions with an informative noise prior, process"),
+    "noise-prior-of-one": (
+        noise_prior_of_one,
+        "regressions with an informative noise prior, process",
+    ),
     "no-tilt": (no_tilt, "choices of one number, one cluster"),
-    "location-under-a-wider-prior": (location_under_a_wider_prior, "choices of one number, one cluster"),
-    "location-takes-all-for-yes": (location_takes_all_for_yes, "choices without items, three clusters"),
-    "location-leaves-users-behind": (location_leaves_users_behind, "choices of one number, one cluster"),
+    "location-under-a-wider-prior": (
+        location_under_a_wider_prior,
+        "choices of one number, one cluster",
+    ),
+    "location-takes-all-for-yes": (
+        location_takes_all_for_yes,
+        "choices without items, three clusters",
+    ),
+    "location-leaves-users-behind": (
+        location_leaves_users_behind,
+        "choices of one number, one cluster",
+    ),
     "published-prior-of-means": (published_prior_of_means, "choices without items, three clusters"),
     "published-prior-of-tails": (published_prior_of_tails, "choices without items, three clusters"),
-    "published-prior-of-spreads": (published_prior_of_spreads, "regressions of one number, flat spread, one cluster"),
-    "published-scale-with-vectors": (published_scale_with_vectors, "regressions of one number, flat spread, one cluster"),
-    "items-without-their-own-part": (items_without_their_own_part, "choices of one number, one cluster"),
+    "published-prior-of-spreads": (
+        published_prior_of_spreads,
+        "regressions of one number, flat spread, one cluster",
+    ),
+    "published-scale-with-vectors": (
+        published_scale_with_vectors,
+        "regressions of one number, flat spread, one cluster",
+    ),
+    "items-without-their-own-part": (
+        items_without_their_own_part,
+        "choices of one number, one cluster",
+    ),
 }
 
 
-RUN_AWAY = {"no-tilt", "location-takes-all-for-yes", "location-leaves-users-behind"}  # odds get ever larger, out of range
+RUN_AWAY = {
+    "no-tilt",
+    "location-takes-all-for-yes",
+    "location-leaves-users-behind",
+}  # odds get ever larger, out of range
 
-CHAINS: dict[str, Any] = {"location-takes-all-for-yes": {"n_chains": 500}}  # of which 250 do not tell
+CHAINS: dict[str, Any] = {
+    "location-takes-all-for-yes": {"n_chains": 500}
+}  # of which 250 do not tell
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""Joint tests of steps that draw the coefficients of covariates given those of users, as steps with many users do."""
+"""Joint tests of steps that draw the coefficients of covariates given those of users, as steps with
+many users do."""
 
 from typing import Any
 
@@ -20,7 +21,10 @@ N_USERS, N_THREADS, N_COVARIATES = 5, 4, 2
 def regression() -> ThreadRegression:
     rng = np.random.default_rng(98)
     units = Whitening(np.zeros(N_COVARIATES), np.eye(N_COVARIATES), np.eye(N_COVARIATES))
-    design, covariates = rng.integers(0, 2, (N_THREADS, N_USERS)), rng.standard_normal((N_THREADS, N_COVARIATES))
+    design, covariates = (
+        rng.integers(0, 2, (N_THREADS, N_USERS)),
+        rng.standard_normal((N_THREADS, N_COVARIATES)),
+    )
     return ThreadRegression(design.astype(float), covariates, np.zeros(N_THREADS), 1.0, units)
 
 
@@ -38,14 +42,18 @@ def _many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_few_chains_leave_the_joint_prior_as_it_is() -> None:
-    """With half the chains of the test below, and the same limit: standard errors are 1.4 times as large."""
+    """With half the chains of the test below, and the same limit: standard errors are 1.4 times as
+    large."""
     assert_joint(MODELS["one cluster"](), seed=0, n_chains=120, n_prior=2000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert regression().conjugate({"noise_precision": 1.0, "coefficients": np.zeros(N_COVARIATES)}) is None
+    assert (
+        regression().conjugate({"noise_precision": 1.0, "coefficients": np.zeros(N_COVARIATES)})
+        is None
+    )
     assert_joint(MODELS[name](), seed=0)
 
 
@@ -57,7 +65,9 @@ def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-def test_without_any_joint_draw_two_steps_to_a_data_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_joint_draw_two_steps_to_a_data_set(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(threads, "_JOINT_SHARE_WITH_COVARIATES", 0.0)
     assert_joint(MODELS[name](), seed=1, length=30, step=two_steps)
 
@@ -65,7 +75,9 @@ def test_without_any_joint_draw_two_steps_to_a_data_set(name: str, monkeypatch: 
 def users_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     right = ThreadRegression._draw_of_covariates
 
-    def wrong(self: ThreadRegression, rng: Any, latent: np.ndarray, noise_precision: float) -> np.ndarray:
+    def wrong(
+        self: ThreadRegression, rng: Any, latent: np.ndarray, noise_precision: float
+    ) -> np.ndarray:
         return right(self, rng, 0.0 * latent, noise_precision)
 
     monkeypatch.setattr(ThreadRegression, "_draw_of_covariates", wrong)

@@ -1,4 +1,5 @@
-"""Joint tests of the sampler with effects outside the mixture: common coefficients and groups, with mutants."""
+"""Joint tests of the sampler with effects outside the mixture: common coefficients and groups, with
+mutants."""
 
 from typing import Any
 
@@ -47,8 +48,12 @@ def with_effects(inner: Likelihood, n_common: int = 1, two_groups: bool = True) 
         levels.append(2)
     values = np.hstack([common, np.ones((len(USER), len(levels)))])
     bounds = n_common + np.concatenate([[0], np.cumsum(levels)])
-    design = SparseDesign(np.hstack(columns)[order].astype(np.int64), values[order], int(bounds[-1]))
-    return WithEffects(inner, design, n_common, bounds, np.array([1.0, 0.5])[: len(levels)], STANDARD)
+    design = SparseDesign(
+        np.hstack(columns)[order].astype(np.int64), values[order], int(bounds[-1])
+    )
+    return WithEffects(
+        inner, design, n_common, bounds, np.array([1.0, 0.5])[: len(levels)], STANDARD
+    )
 
 
 def threads() -> GroupedThreads:
@@ -56,8 +61,12 @@ def threads() -> GroupedThreads:
     rng, none = np.random.default_rng(7), np.eye(1)
     took_part = (rng.random((len(USER), N_USERS)) < 0.5) + np.eye(len(USER), N_USERS)
     took_part[N_USERS:, 0] += 1.0
-    sections = sparse.csr_array((np.ones(len(USER)), (np.arange(len(USER)), ITEM)), shape=(len(USER), 3))
-    columns = sparse.hstack([sparse.csr_array(rng.standard_normal((len(USER), 1))), sections], format="csr")
+    sections = sparse.csr_array(
+        (np.ones(len(USER)), (np.arange(len(USER)), ITEM)), shape=(len(USER), 3)
+    )
+    columns = sparse.hstack(
+        [sparse.csr_array(rng.standard_normal((len(USER), 1))), sections], format="csr"
+    )
     return GroupedThreads(
         design=sparse.csr_array(took_part / took_part.sum(axis=1, keepdims=True)),
         coefficient_design=columns,
@@ -74,30 +83,50 @@ def regression(n_dims: int = 2, by_cluster: bool = False, known: bool = False) -
 
 
 def answers(n_dims: int = 2) -> LogitPanel:
-    return LogitPanel(panel(n_dims), sparse.csr_array((len(USER), 0)), np.linspace(-0.5, 0.5, len(USER)))
+    return LogitPanel(
+        panel(n_dims), sparse.csr_array((len(USER), 0)), np.linspace(-0.5, 0.5, len(USER))
+    )
 
 
-def model(partition: Any, likelihood: Any, with_features: bool = False, pooled: bool = False) -> Model:
-    return Model(partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, pooled)
+def model(
+    partition: Any, likelihood: Any, with_features: bool = False, pooled: bool = False
+) -> Model:
+    return Model(
+        partition, np.zeros((N_USERS, 1)) if with_features else None, likelihood, N_USERS, pooled
+    )
 
 
 def linked(partition: Any, likelihood: Any, pooled: bool = False) -> Model:
     x, q = np.zeros((N_USERS, 1)), likelihood.n_dims
     units, feature_units = (Whitening.of(GaussianPrior(np.zeros(n), np.eye(n))) for n in (q, 1))
-    return Model(partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS, pooled)
+    return Model(
+        partition, x, LinkedLikelihood.of(likelihood, x, units, feature_units), N_USERS, pooled
+    )
 
 
 MODELS = {
     "groups, one cluster": lambda: model(OneCluster(), with_effects(regression(1), 0)),
-    "groups and common, three clusters": lambda: model(FiniteDirichlet(3), with_effects(regression())),
-    "groups, noise by cluster, process": lambda: model(ChineseRestaurant(), with_effects(regression(2, True), 0), True),
+    "groups and common, three clusters": lambda: model(
+        FiniteDirichlet(3), with_effects(regression())
+    ),
+    "groups, noise by cluster, process": lambda: model(
+        ChineseRestaurant(), with_effects(regression(2, True), 0), True
+    ),
     "groups, link, process": lambda: linked(ChineseRestaurant(), with_effects(regression())),
     "answers, groups, link, process": lambda: linked(ChineseRestaurant(), with_effects(answers())),
-    "answers, a group, one cluster": lambda: model(OneCluster(), with_effects(answers(1), 0, False)),
+    "answers, a group, one cluster": lambda: model(
+        OneCluster(), with_effects(answers(1), 0, False)
+    ),
     "threads of groups, process": lambda: model(ChineseRestaurant(), threads()),
-    "threads of groups, pooled, three clusters": lambda: model(FiniteDirichlet(3), threads(), pooled=True),
-    "groups, pooled, process": lambda: model(ChineseRestaurant(), with_effects(regression()), pooled=True),
-    "answers, groups, link, pooled, process": lambda: linked(ChineseRestaurant(), with_effects(answers(1)), pooled=True),
+    "threads of groups, pooled, three clusters": lambda: model(
+        FiniteDirichlet(3), threads(), pooled=True
+    ),
+    "groups, pooled, process": lambda: model(
+        ChineseRestaurant(), with_effects(regression()), pooled=True
+    ),
+    "answers, groups, link, pooled, process": lambda: linked(
+        ChineseRestaurant(), with_effects(answers(1)), pooled=True
+    ),
 }
 
 
@@ -108,7 +137,9 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["groups, link, process", "groups, one cluster", "groups, pooled, process"])
+@pytest.mark.parametrize(
+    "name", ["groups, link, process", "groups, one cluster", "groups, pooled, process"]
+)
 def test_without_ever_forming_the_matrix(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By conjugate gradients, as with very many levels."""
     monkeypatch.setattr(effects_draw, "MOST_DENSE", 0)
@@ -135,7 +166,9 @@ def no_prior_of_effects(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(self: Any, rng: Any, latent: Any, params: Any, terms: Any, prior: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
             precision = WithEffects.prior_precision
-            patch.setattr(WithEffects, "prior_precision", lambda own, sds: precision(own, 2.0 * sds))
+            patch.setattr(
+                WithEffects, "prior_precision", lambda own, sds: precision(own, 2.0 * sds)
+            )
             return right(self, rng, latent, params, terms, prior)
 
     monkeypatch.setattr(WithEffects, "redraw", wrong)
@@ -144,13 +177,19 @@ def no_prior_of_effects(monkeypatch: pytest.MonkeyPatch) -> None:
 def vectors_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Λ as if the vectors were known."""
     old = "matrix[column[a], column[b]] -= half[a, i] * half[b, i]"
-    monkeypatch.setattr(effects_draw, "marginal_gram", mutate(effects_draw.marginal_gram, old, "pass"))
+    monkeypatch.setattr(
+        effects_draw, "marginal_gram", mutate(effects_draw.marginal_gram, old, "pass")
+    )
 
 
 def slices_of(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
     """ln τ by slices of another density."""
     wrong = sampler(mutate(effects_module.log_tau_density, old, new))
-    monkeypatch.setattr(effects_module, "draw_log_tau", lambda rng, parameters: wrong(rng, parameters, parameters.start, 1.0))
+    monkeypatch.setattr(
+        effects_module,
+        "draw_log_tau",
+        lambda rng, parameters: wrong(rng, parameters, parameters.start, 1.0),
+    )
 
 
 def no_jacobian_of_tau(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +220,9 @@ def effects_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step of all vectors that effects do not make up for."""
     right = WithEffects.recenter
     monkeypatch.setattr(
-        WithEffects, "recenter", lambda self, rng, params, mean: right(self, rng, params, mean)._replace(params=params)
+        WithEffects,
+        "recenter",
+        lambda self, rng, params, mean: right(self, rng, params, mean)._replace(params=params),
     )
 
 
@@ -208,12 +249,15 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def recentering_misfit(name: str) -> float:
-    """By how much the joint density along a step of ``engine.recentered`` differs from the law that it is drawn from."""
+    """By how much the joint density along a step of ``engine.recentered`` differs from the law that
+    it is drawn from."""
     rng = np.random.default_rng(3)
     made = MODELS[name]()
     state = made.draw_prior(rng)
     made = made.simulate(rng, state)
-    law = made.likelihood.recentering_law(state.params, state.views["behavior"].base_parts["base_mean"])
+    law = made.likelihood.recentering_law(
+        state.params, state.views["behavior"].base_parts["base_mean"]
+    )
     step, before = law.draw(np.random.default_rng(4)), made.log_joint(state)
     after = made.log_joint(engine.recentered(np.random.default_rng(4), made, state))
     return float(abs(after - before - law.log_density(step) + law.log_density(np.zeros_like(step))))
@@ -229,7 +273,10 @@ def test_ratio_of_a_step_between_effects_and_vectors(name: str) -> None:
 
 @pytest.mark.parametrize("mutant", [base_stays_behind, effects_stay_behind])
 @pytest.mark.parametrize("name", RECENTERED)
-def test_such_a_step_that_leaves_something_behind_is_rejected(name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The joint test has no power against these: effects and vectors are redrawn together right after the step."""
+def test_such_a_step_that_leaves_something_behind_is_rejected(
+    name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The joint test has no power against these: effects and vectors are redrawn together right
+    after the step."""
     mutant(monkeypatch)
     assert recentering_misfit(name) > 1e-3

@@ -1,4 +1,5 @@
-"""Joint tests of the sampler with regressions of which intervals are recorded, and mutants that they must reject."""
+"""Joint tests of the sampler with regressions of which intervals are recorded, and mutants that
+they must reject."""
 
 from typing import Any
 
@@ -31,8 +32,13 @@ def censored(outcome: Array) -> tuple[Array, Array]:
 
 def intervals(n_dims: int, record: Any, by_cluster: bool = False) -> IntervalRegression:
     design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
-    panel, (low, high) = Panel.of(USER, design, np.zeros(len(USER)), N_USERS), record(np.zeros(len(USER)))
-    return IntervalRegression(panel, NoisePrior(1.0, 3.0), by_cluster, low=low, high=high, record=record)
+    panel, (low, high) = (
+        Panel.of(USER, design, np.zeros(len(USER)), N_USERS),
+        record(np.zeros(len(USER))),
+    )
+    return IntervalRegression(
+        panel, NoisePrior(1.0, 3.0), by_cluster, low=low, high=high, record=record
+    )
 
 
 def with_groups() -> Any:
@@ -45,8 +51,12 @@ def with_groups() -> Any:
 MODELS = {
     "censored, one cluster": lambda: model(OneCluster(), intervals(1, censored), False),
     "rounded, process": lambda: model(ChineseRestaurant(), intervals(2, rounded)),
-    "rounded, noise by cluster, process": lambda: model(ChineseRestaurant(), intervals(1, rounded, True)),
-    "rounded, pooled, process": lambda: model(ChineseRestaurant(), intervals(2, rounded), pooled=True),
+    "rounded, noise by cluster, process": lambda: model(
+        ChineseRestaurant(), intervals(1, rounded, True)
+    ),
+    "rounded, pooled, process": lambda: model(
+        ChineseRestaurant(), intervals(2, rounded), pooled=True
+    ),
     "rounded, groups and common, process": lambda: model(ChineseRestaurant(), with_groups()),
     "censored, linked, three clusters": lambda: linked(FiniteDirichlet(3), intervals(2, censored)),
 }
@@ -58,7 +68,10 @@ def look(model: Model, state: State) -> dict[str, float]:
     likelihood: Any = model.held(state).likelihood
     while hasattr(likelihood, "inner"):
         likelihood = likelihood.inner
-    exact, noise = likelihood.low == likelihood.high, np.log(np.asarray(state.params["noise_precision"])).mean()
+    exact, noise = (
+        likelihood.low == likelihood.high,
+        np.log(np.asarray(state.params["noise_precision"])).mean(),
+    )
     upper = np.where(np.isfinite(likelihood.high), likelihood.high, 5.0)
     result |= {"exact": float(exact.mean()), "recorded": float(np.arctan(upper).mean())}
     result["recorded_and_noise"] = float(np.arctan(upper).std() * np.arctan(noise))
@@ -76,7 +89,11 @@ def far_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outcomes of intervals with one end, four standard deviations beyond it."""
 
     def wrong(_: Any, low: Array, high: Array, sds: Array) -> Array:
-        return np.where(np.isfinite(low), np.where(np.isfinite(high), 0.5 * (low + high), low + 4.0 * sds), high - 4.0 * sds)
+        return np.where(
+            np.isfinite(low),
+            np.where(np.isfinite(high), 0.5 * (low + high), low + 4.0 * sds),
+            high - 4.0 * sds,
+        )
 
     monkeypatch.setattr(interval, "draw_between", wrong)
 
@@ -84,7 +101,9 @@ def far_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
 def noise_of_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise as if each interval had a standard deviation twice as long to hold its outcome."""
     right = interval.log_probability
-    monkeypatch.setattr(interval, "log_probability", lambda low, high, mean, sd: right(low, high, mean, 0.5 * sd))
+    monkeypatch.setattr(
+        interval, "log_probability", lambda low, high, mean, sd: right(low, high, mean, 0.5 * sd)
+    )
 
 
 @pytest.mark.slow

@@ -22,7 +22,9 @@ USER = np.array([1, 2, 2, 3, 4, 1, 4])  # user 0 has no observations
 
 def panel() -> PanelRegression:
     design = np.random.default_rng(7).standard_normal((len(USER), 2))
-    return PanelRegression(Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 1.0))
+    return PanelRegression(
+        Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 1.0)
+    )
 
 
 def linked(partition: Any, inner: Any, n_features: int = 2, pooled: bool = False) -> Model:
@@ -39,8 +41,12 @@ MODELS = {
     "threads, process": lambda: linked(ChineseRestaurant(), regression()),
     "threads, one cluster": lambda: linked(OneCluster(), regression(), 1),
     "threads with covariates, one cluster": lambda: linked(OneCluster(), regression(1), 1),
-    "pooled threads, three clusters": lambda: linked(FiniteDirichlet(3), regression(), 1, pooled=True),
-    "pooled threads with covariates, one cluster": lambda: linked(OneCluster(), regression(1), 1, pooled=True),
+    "pooled threads, three clusters": lambda: linked(
+        FiniteDirichlet(3), regression(), 1, pooled=True
+    ),
+    "pooled threads with covariates, one cluster": lambda: linked(
+        OneCluster(), regression(1), 1, pooled=True
+    ),
     "regressions, three clusters": lambda: linked(FiniteDirichlet(3), panel(), 1),
 }
 
@@ -57,7 +63,9 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
 def slopes_given_latent_forget_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     right = LinearLink.law_given_latent
 
-    def wrong(self: LinearLink, latent: Any, z: Any, means: Any, factors: Any, precision: float) -> Any:
+    def wrong(
+        self: LinearLink, latent: Any, z: Any, means: Any, factors: Any, precision: float
+    ) -> Any:
         return right(self, latent, z, means, factors, 0.02 * precision)
 
     monkeypatch.setattr(LinearLink, "law_given_latent", wrong)
@@ -75,7 +83,9 @@ def slopes_given_observations_without_their_own_part(monkeypatch: pytest.MonkeyP
 def precision_counts_one_less(monkeypatch: pytest.MonkeyPatch) -> None:
     right = LinearLink.precision_law
     monkeypatch.setattr(
-        LinearLink, "precision_law", lambda self, s: G(right(self, s).dof - 1.0 + 1e-9, right(self, s).inverse_scale)
+        LinearLink,
+        "precision_law",
+        lambda self, s: G(right(self, s).dof - 1.0 + 1e-9, right(self, s).inverse_scale),
     )
 
 
@@ -92,7 +102,7 @@ def joint_draw_forgets_the_shift(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MUTANTS = {
     "slopes-given-latent-forget-prior": slopes_given_latent_forget_prior,
-    "slopes-given-observations-without-their-own-part": slopes_given_observations_without_their_own_part,
+    "slopes-given-observations-without-their-own-part": slopes_given_observations_without_their_own_part,  # noqa: E501
     "precision-counts-one-less": precision_counts_one_less,
     "joint-draw-forgets-the-shift": joint_draw_forgets_the_shift,
 }
@@ -104,7 +114,9 @@ FAINT = {"slopes-given-latent-forget-prior": 600}  # chains that it takes
 def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS[mutant](monkeypatch)
     try:
-        _, size = worst(joint_test(MODELS["threads, one cluster"](), seed=0, n_chains=FAINT.get(mutant, 250)))
+        _, size = worst(
+            joint_test(MODELS["threads, one cluster"](), seed=0, n_chains=FAINT.get(mutant, 250))
+        )
     except LostChainsError:
         pytest.fail("chains were lost, which is no verdict")
     assert size > REJECT

@@ -1,6 +1,7 @@
 """Joint tests of the move of location alone, and mutants that they must reject.
 
-The joint tests of the whole step have this move in them. Here nothing else moves, so that nothing else hides an error.
+The joint tests of the whole step have this move in them. Here nothing else moves, so that nothing
+else hides an error.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import REJECT, LostChainsError, assert_joint, joint_test, mutate, rebind, working_state, worst
+from checks import (
+    REJECT,
+    LostChainsError,
+    assert_joint,
+    joint_test,
+    mutate,
+    rebind,
+    working_state,
+    worst,
+)
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.engines.gibbs.engine import _after
 from dualview.model import Model, State
@@ -23,7 +33,9 @@ MODELS: dict[str, Callable[[], Model]] = {
     "threads with covariates, one cluster": test_joint.MODELS["single with covariates"],
     "threads with a link, process": test_joint_link.MODELS["threads, process"],
     "regressions, three clusters": test_joint_behaviors.MODELS["regressions, three clusters"],
-    "noise by cluster, process": test_joint_behaviors.MODELS["noise by cluster, one number, process"],
+    "noise by cluster, process": test_joint_behaviors.MODELS[
+        "noise by cluster, one number, process"
+    ],
     "choices, three clusters": test_joint_behaviors.MODELS["choices without items, three clusters"],
 }
 
@@ -37,14 +49,16 @@ def slow(*case: Any) -> Any:
 def alone(rng: np.random.Generator, model: Model, state: State) -> State:
     """The move five times for each set of data.
 
-    Right after a redraw of the data residuals are noise, with either sign alike; the later moves meet those that the earlier
-    ones have left.
+    Right after a redraw of the data residuals are noise, with either sign alike; the later moves
+    meet those that the earlier ones have left.
     """
     for _ in range(5):
         working = working_state(rng, model, state)
         *observed, latent = working.views
         (means, factors), vectors = latent.components, latent.vectors
-        moved = location.relocate(stream_of(rng), working.z, means, latent.base, vectors, working.terms)
+        moved = location.relocate(
+            stream_of(rng), working.z, means, latent.base, vectors, working.terms
+        )
         views = (*observed, latent._replace(components=Components(moved, factors)))
         state = _after(model, working._replace(views=views), vectors, state.params)
     return state
@@ -59,10 +73,13 @@ def with_gram_or_without(monkeypatch: pytest.MonkeyPatch, with_gram: bool) -> No
 
 
 @pytest.mark.parametrize(
-    "with_gram", [pytest.param(True, id="gram", marks=pytest.mark.slow), pytest.param(False, id="threads")]
+    "with_gram",
+    [pytest.param(True, id="gram", marks=pytest.mark.slow), pytest.param(False, id="threads")],
 )
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in MODELS])
-def test_the_move_leaves_the_joint_prior_as_it_is(name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_move_leaves_the_joint_prior_as_it_is(
+    name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if with_gram and name not in ("threads, process", "threads with covariates, one cluster"):
         pytest.skip("no gram matrix")
     with_gram_or_without(monkeypatch, with_gram)
@@ -72,10 +89,18 @@ def test_the_move_leaves_the_joint_prior_as_it_is(name: str, with_gram: bool, mo
 def install(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
     """Parts of the move stand for others, wherever they are used."""
     for user in ("add_observations", "step_of_group", "independent_steps"):
-        used = {name: piece for name, piece in pieces.items() if name in getattr(location, user).py_func.__code__.co_names}
+        used = {
+            name: piece
+            for name, piece in pieces.items()
+            if name in getattr(location, user).py_func.__code__.co_names
+        }
         if used:
             pieces[user] = rebind(getattr(location, user), **used)
-    used = {name: piece for name, piece in pieces.items() if name in location.relocate.py_func.__code__.co_names}
+    used = {
+        name: piece
+        for name, piece in pieces.items()
+        if name in location.relocate.py_func.__code__.co_names
+    }
     monkeypatch.setattr(location, "relocate", rebind(location.relocate, **used))
 
 
@@ -87,7 +112,9 @@ def forgets_the_prior_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forgets_the_precision_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
     """A with a tenth of R_0."""
-    wrong = mutate(location.add_prior, "+= base.precision[i, j]\n", "+= 0.1 * base.precision[i, j]\n")
+    wrong = mutate(
+        location.add_prior, "+= base.precision[i, j]\n", "+= 0.1 * base.precision[i, j]\n"
+    )
     install(monkeypatch, add_prior=wrong)
 
 
@@ -101,14 +128,20 @@ def pulls_the_wrong_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def leaves_vectors_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Means move, their users' vectors do not."""
-    wrong = mutate(location.take_step, "own = step[place : place + n_dims]", "own = 0.0 * step[place : place + n_dims]")
+    wrong = mutate(
+        location.take_step,
+        "own = step[place : place + n_dims]",
+        "own = 0.0 * step[place : place + n_dims]",
+    )
     install(monkeypatch, take_step=wrong)
 
 
 def precision_for_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise with the diagonal of A where A⁻¹ belongs."""
     noise = "linear[i] += standard_normal(rng)"
-    install(monkeypatch, draw_step=mutate(location.draw_step, noise, f"{noise} * matrix[i, i] ** 2"))
+    install(
+        monkeypatch, draw_step=mutate(location.draw_step, noise, f"{noise} * matrix[i, i] ** 2")
+    )
 
 
 MUTANTS = [
@@ -118,17 +151,26 @@ MUTANTS = [
     leaves_vectors_behind,
     precision_for_covariance,
 ]
-CASES = [("threads, process", True), ("threads, process", False), ("regressions, three clusters", False)]
+CASES = [
+    ("threads, process", True),
+    ("threads, process", False),
+    ("regressions, three clusters", False),
+]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "with_gram"), CASES)
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutant_is_rejected(mutant: Any, name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_is_rejected(
+    mutant: Any, name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mutant(monkeypatch)
     with_gram_or_without(monkeypatch, with_gram)
     try:
         _, size = worst(joint_test(MODELS[name](), **RUN))
-    except (LostChainsError, RuntimeWarning):  # its chains run out of range, which fails the test of a right sampler too
+    except (
+        LostChainsError,
+        RuntimeWarning,
+    ):  # its chains run out of range, which fails the test of a right sampler too
         return
     assert size > REJECT

@@ -1,4 +1,5 @@
-"""Joint tests of the sampler with ordered levels, alone and with pooling or a link, and mutants that they must reject."""
+"""Joint tests of the sampler with ordered levels, alone and with pooling or a link, and mutants
+that they must reject."""
 
 from typing import Any
 
@@ -30,7 +31,9 @@ def with_groups() -> Any:
     items = {"item": np.array([0, 1, 2, 0, 1, 2, 2, 0, 1])}
     effects = Effects.of(len(USER), rng.standard_normal((len(USER), 1)), items, None, None)
     rows = np.arange(2 * len(USER))
-    return effects.take(np.repeat(order, 2)).around(inner, effects.units(1.0), rows, Scales(1.0, 1.0))
+    return effects.take(np.repeat(order, 2)).around(
+        inner, effects.units(1.0), rows, Scales(1.0, 1.0)
+    )
 
 
 MODELS = {
@@ -45,12 +48,19 @@ MODELS = {
 
 def look(model: Model, state: State) -> dict[str, float]:
     """Bounded statistics of clusters, vectors, cut points and levels."""
-    likelihood, latent, cuts = model.held(state).likelihood, state.latent, state.params["cut_points"]
+    likelihood, latent, cuts = (
+        model.held(state).likelihood,
+        state.latent,
+        state.params["cut_points"],
+    )
     if "slopes" in state.params:
         latent, likelihood = likelihood.functions(latent, state.params), likelihood.inner
     result = {}
     if "group_effects" in state.params:
-        result = {f"item {i}": float(np.arctan(effect)) for i, effect in enumerate(state.params["group_effects"])}
+        result = {
+            f"item {i}": float(np.arctan(effect))
+            for i, effect in enumerate(state.params["group_effects"])
+        }
         result |= {
             "group_sd": float(np.log(state.params["group_sd"][0])),
             "common": float(np.arctan(state.params["common"][0])),
@@ -78,7 +88,10 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
 
 def no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut points as if the likelihood were that of the two answers alone."""
-    monkeypatch.setattr("dualview.behaviors.likelihoods.ordinal.log_gap", lambda width: np.where(width > 0.0, 0.0, -np.inf))
+    monkeypatch.setattr(
+        "dualview.behaviors.likelihoods.ordinal.log_gap",
+        lambda width: np.where(width > 0.0, 0.0, -np.inf),
+    )
 
 
 def one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +101,9 @@ def one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(level: Any, n_cuts: int) -> AnswerRows:
         rows = right(level, n_cuts)
         inner = (level > 0) & (level < n_cuts)
-        return rows._replace(sign=np.where(inner[rows.observation] & (rows.sign < 0), 0.0, rows.sign))
+        return rows._replace(
+            sign=np.where(inner[rows.observation] & (rows.sign < 0), 0.0, rows.sign)
+        )
 
     monkeypatch.setattr(AnswerRows, "of", wrong)
 

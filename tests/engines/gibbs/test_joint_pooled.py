@@ -1,4 +1,5 @@
-"""Clusters whose users share one latent vector: joint tests with mutants, enumeration, blocks, covariates, recovery."""
+"""Clusters whose users share one latent vector: joint tests with mutants, enumeration, blocks,
+covariates, recovery."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,7 +36,12 @@ from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State
 from dualview.numerics import messages
 from dualview.numerics.streams import stream_of
-from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster, PartitionPrior
+from dualview.partitions.priors import (
+    ChineseRestaurant,
+    FiniteDirichlet,
+    OneCluster,
+    PartitionPrior,
+)
 from dualview.views import GaussianState, GaussianView, SharedVectorState, SharedVectorView
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.shared import conditionals as shared
@@ -48,7 +54,13 @@ N_USERS = 5
 
 def vectors(partition: PartitionPrior, n_features: int) -> Model:
     """Two latent numbers, and a precision of its own for every observation; user 0 has none."""
-    return Model(partition, np.zeros((N_USERS, n_features)) if n_features else None, measurements(), N_USERS, pooled=True)
+    return Model(
+        partition,
+        np.zeros((N_USERS, n_features)) if n_features else None,
+        measurements(),
+        N_USERS,
+        pooled=True,
+    )
 
 
 def of_threads(name: str) -> Callable[[], Model]:
@@ -69,9 +81,9 @@ MODELS |= {
 def twice(rng: np.random.Generator, model: Model, state: State) -> State:
     """Two steps to each set of data.
 
-    Residuals are all that a step sees of data and design, and right after a redraw of the data they are noise whatever the
-    design is. A step with a wrong design would be the right one for other data, and pass; the second one meets residuals that
-    the first has left.
+    Residuals are all that a step sees of data and design, and right after a redraw of the data they
+    are noise whatever the design is. A step with a wrong design would be the right one for other
+    data, and pass; the second one meets residuals that the first has left.
     """
     return gibbs_step(rng, model, gibbs_step(rng, model, state))
 
@@ -87,8 +99,12 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["latent-GMM", "dual-DP", "dual-DP with covariates", "vectors, process"])
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["latent-GMM", "dual-DP", "dual-DP with covariates", "vectors, process"]
+)
+def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two users at a time, and through their threads."""
     by_blocks(monkeypatch, 2)
     assert_joint(MODELS[name](), 0, **RUN)
@@ -156,7 +172,9 @@ def test_covariates_that_bring_another_prior_are_rejected(monkeypatch: pytest.Mo
     right = SharedVectorView.latent_prior
     by_blocks(monkeypatch, 3)
     monkeypatch.setattr(
-        SharedVectorView, "latent_prior", lambda self, record: (p := right(self, record))._replace(factors=2.0 * p.factors)
+        SharedVectorView,
+        "latent_prior",
+        lambda self, record: (p := right(self, record))._replace(factors=2.0 * p.factors),
     )
     _, size = worst(joint_test(MODELS["single with covariates"](), 0, **RUN))
     assert size > REJECT
@@ -175,27 +193,37 @@ def test_users_have_the_vector_of_their_cluster_and_blocks_change_nothing(
     for seed in range(5):
         one, other = (working_state(np.random.default_rng(0), model, state, 3) for _ in range(2))
         one, _ = engine.run_by_blocks(stream_of(np.random.default_rng(seed)), one, steps.MOVES)
-        if model.features is None and not with_gram:  # sums over features are added up block by block
+        if (
+            model.features is None and not with_gram
+        ):  # sums over features are added up block by block
             with monkeypatch.context() as patch:
                 patch.setattr(assignment, "BLOCK", 2)
-                other, _ = engine.run_by_blocks(stream_of(np.random.default_rng(seed)), other, steps.MOVES)
+                other, _ = engine.run_by_blocks(
+                    stream_of(np.random.default_rng(seed)), other, steps.MOVES
+                )
             assert_same(one, other)
         state = GibbsEngine(3).step(rng, model, state)
         assert isinstance(state.views["behavior"], SharedVectorState)
         np.testing.assert_array_equal(state.latent, state.views["behavior"].means[state.z])
 
 
-def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     forum = dv.datasets.agreement(20, 60, latent_sd=0, seed=3)
     moved = []
     for most in (1000, 0):
         monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", most)
         likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
-        model = Model(ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 20, pooled=True)
+        model = Model(
+            ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 20, pooled=True
+        )
         state = GibbsEngine(3).start(np.random.default_rng(0), model, np.arange(20) % 4)
         working = working_state(np.random.default_rng(0), model, state, 3)
         assert (working.terms.gram.size > 0) == (most > 0)
-        moved.append(engine.run_by_blocks(stream_of(np.random.default_rng(5)), working, steps.MOVES)[0])
+        moved.append(
+            engine.run_by_blocks(stream_of(np.random.default_rng(5)), working, steps.MOVES)[0]
+        )
     np.testing.assert_array_equal(moved[0].z, moved[1].z)
     np.testing.assert_allclose(moved[0].views[-1].vectors, moved[1].views[-1].vectors, rtol=1e-8)
 
@@ -203,21 +231,31 @@ def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: p
 # Five users: every partition, with base, noise and α held fixed.
 
 PARTICIPATION = np.array(
-    [[1, 0, 0, 1, 0], [0, 1, 1, 0, 0], [1, 1, 0, 0, 1], [0, 0, 1, 1, 1], [0, 1, 0, 1, 0], [0, 0, 0, 0, 1]], dtype=float
+    [
+        [1, 0, 0, 1, 0],
+        [0, 1, 1, 0, 0],
+        [1, 1, 0, 0, 1],
+        [0, 0, 1, 1, 1],
+        [0, 1, 0, 1, 0],
+        [0, 0, 0, 0, 1],
+    ],
+    dtype=float,
 )
 OUTCOME = np.array([0.4, -1.1, 1.9, 2.4, -0.2, 1.6])
 CENTRE, PRECISION, NOISE = 0.3, 0.7, 1.4
 
 
 def forum_model(partition: PartitionPrior, features: np.ndarray | None) -> Model:
-    """Shared outcomes in working units that are the data's own, so that what is held fixed can be written down."""
+    """Shared outcomes in working units that are the data's own, so that what is held fixed can be
+    written down."""
     units = dv.GaussianPrior(0.0, 1.0)
     _, likelihood = dv.SharedOutcome(PARTICIPATION, OUTCOME, noise_variance=1.0).prepare(units)
     return Model(partition, features, likelihood, N_USERS, pooled=True)
 
 
 def enumerated(kind: tuple[str, int | None], with_features: bool) -> dict[tuple[int, ...], float]:
-    """Posterior probability of each partition: given it the outcomes are normal, with one coefficient for each cluster."""
+    """Posterior probability of each partition: given it the outcomes are normal, with one
+    coefficient for each cluster."""
     logs = {}
     for labels in naive.partitions(N_USERS):
         z, n_blocks = np.array(labels), max(labels) + 1
@@ -228,22 +266,34 @@ def enumerated(kind: tuple[str, int | None], with_features: bool) -> dict[tuple[
             logs[labels] += sum(np.log(kind[1] - i) for i in range(n_blocks))
         effects = PARTICIPATION @ np.eye(n_blocks)[z]
         covariance = np.eye(len(OUTCOME)) / NOISE + effects @ effects.T / PRECISION
-        logs[labels] += multivariate_normal.logpdf(OUTCOME, CENTRE * effects.sum(axis=1), covariance)
+        logs[labels] += multivariate_normal.logpdf(
+            OUTCOME, CENTRE * effects.sum(axis=1), covariance
+        )
         if with_features:
-            logs[labels] += sum(naive.log_cluster_marginal(X[z == k], *BASE.values()) for k in range(n_blocks))
+            logs[labels] += sum(
+                naive.log_cluster_marginal(X[z == k], *BASE.values()) for k in range(n_blocks)
+            )
     total = logsumexp(list(logs.values()))
     return {labels: float(np.exp(value - total)) for labels, value in logs.items()}
 
 
-def chain(rng: np.random.Generator, model: Model, n_auxiliary: int, n: int, draw_vectors: Any) -> list[tuple[int, ...]]:
+def chain(
+    rng: np.random.Generator, model: Model, n_auxiliary: int, n: int, draw_vectors: Any
+) -> list[tuple[int, ...]]:
     """Partitions drawn by the shipped moves of components and assignments alone."""
     n_components = model.partition.n_components or 1
     centre = np.array([CENTRE]), np.array([[PRECISION]])
-    views: dict[str, Any] = {"behavior": SharedVectorState(np.full((n_components, 1), CENTRE), *centre)}
+    views: dict[str, Any] = {
+        "behavior": SharedVectorState(np.full((n_components, 1), CENTRE), *centre)
+    }
     if model.features is not None:
-        views["features"] = GaussianState(GaussianView(1).draw_prior(rng, n_components).components, FIXED)
+        views["features"] = GaussianState(
+            GaussianView(1).draw_prior(rng, n_components).components, FIXED
+        )
     params = {"noise_precision": NOISE, "coefficients": np.empty(0)}
-    state = State(np.zeros(N_USERS, dtype=np.int64), ALPHA, views, np.full((N_USERS, 1), CENTRE), params)
+    state = State(
+        np.zeros(N_USERS, dtype=np.int64), ALPHA, views, np.full((N_USERS, 1), CENTRE), params
+    )
     draws = []
     for _ in range(n):
         working, stream = working_state(rng, model, state, n_auxiliary), stream_of(rng)
@@ -262,15 +312,23 @@ def chain(rng: np.random.Generator, model: Model, n_auxiliary: int, n: int, draw
 @pytest.mark.parametrize(
     ("partition", "kind", "with_features", "with_gram"),
     [
-        pytest.param(ChineseRestaurant(), ("dp", None), False, True, id="process, by a gram matrix"),
+        pytest.param(
+            ChineseRestaurant(), ("dp", None), False, True, id="process, by a gram matrix"
+        ),
         pytest.param(ChineseRestaurant(), ("dp", None), True, False, id="process, with features"),
         pytest.param(FiniteDirichlet(3), ("finite", 3), False, False, id="three clusters"),
-        pytest.param(FiniteDirichlet(3), ("finite", 3), False, True, id="three clusters, by a gram matrix"),
+        pytest.param(
+            FiniteDirichlet(3), ("finite", 3), False, True, id="three clusters, by a gram matrix"
+        ),
     ],
 )
 @pytest.mark.slow
 def test_frequencies_of_partitions(
-    partition: PartitionPrior, kind: tuple, with_features: bool, with_gram: bool, monkeypatch: pytest.MonkeyPatch
+    partition: PartitionPrior,
+    kind: tuple,
+    with_features: bool,
+    with_gram: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 1000 if with_gram else 0)
     model = forum_model(partition, X[:, None] if with_features else None)
@@ -285,11 +343,16 @@ def test_frequencies_of_partitions_in_fewer_draws(monkeypatch: pytest.MonkeyPatc
 
 
 def worst_frequency(
-    model: Model, exact: dict[tuple[int, ...], float], n: int, draw_vectors: Any = shared.draw_vectors
+    model: Model,
+    exact: dict[tuple[int, ...], float],
+    n: int,
+    draw_vectors: Any = shared.draw_vectors,
 ) -> float:
     """The largest |z| of the frequencies of partitions that are not rare."""
     draws = chain(np.random.default_rng(1), model, 2, n, draw_vectors)
-    frequent = [labels for labels, probability in exact.items() if probability > 60 / n]  # some in each batch
+    frequent = [
+        labels for labels, probability in exact.items() if probability > 60 / n
+    ]  # some in each batch
     hits = np.array([[draw == labels for labels in frequent] for draw in draws], dtype=float)
     assert len(frequent) > 10
     assert set(draws) <= set(exact)
@@ -311,9 +374,14 @@ def test_residuals_that_stay_behind_are_rejected(monkeypatch: pytest.MonkeyPatch
 def test_coefficients_of_covariates_and_clusters_are_drawn_together(is_sparse: bool) -> None:
     """Mean and covariance are those of one regression on clusters and covariates."""
     rng = np.random.default_rng(4)
-    participation, covariates = rng.integers(0, 2, (9, 6)).astype(float), rng.standard_normal((9, 2))
+    participation, covariates = (
+        rng.integers(0, 2, (9, 6)).astype(float),
+        rng.standard_normal((9, 2)),
+    )
     outcome = rng.standard_normal(9)
-    behavior = dv.SharedOutcome(sparse.csr_array(participation) if is_sparse else participation, outcome, covariates)
+    behavior = dv.SharedOutcome(
+        sparse.csr_array(participation) if is_sparse else participation, outcome, covariates
+    )
     likelihood = behavior.prepare(dv.GaussianPrior(0.0, 1.0))[1]
     z, precision = np.array([0, 2, 1, 0, 2, 0]), 0.6
     prior = Prior(z, np.full((4, 1), 0.3), np.full((4, 1, 1), np.sqrt(precision)), pooled=True)
@@ -325,7 +393,11 @@ def test_coefficients_of_covariates_and_clusters_are_drawn_together(is_sparse: b
     design = likelihood.design.toarray() if is_sparse else likelihood.design
     regressors = np.hstack([design @ np.eye(4)[z][:, :3], likelihood.coefficient_design])
     means, covariance = naive.blr_posterior(
-        regressors, likelihood.outcome, np.array([0.3] * 3 + [0.0] * 2), np.array([precision] * 3 + [1.0] * 2), 1.7
+        regressors,
+        likelihood.outcome,
+        np.array([0.3] * 3 + [0.0] * 2),
+        np.array([precision] * 3 + [1.0] * 2),
+        1.7,
     )
     standard = np.linalg.solve(np.linalg.cholesky(covariance), (np.array(draws) - means).T).T
     assert np.abs(standard.mean(axis=0)).max() < ACCEPT / np.sqrt(len(draws))
@@ -338,7 +410,8 @@ def test_coefficients_of_covariates_and_clusters_are_drawn_together(is_sparse: b
 
 @pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
 def test_clusters_without_spread_are_recovered() -> None:
-    """Users are put where they belong, and coefficients are those of a regression that knows who belongs together."""
+    """Users are put where they belong, and coefficients are those of a regression that knows who
+    belongs together."""
     forum = dv.datasets.agreement(40, 300, latent_sd=0, seed=2)
     model = dv.DualViewMixture(pooling="cluster", n_warmup=200, n_draws=500, n_chains=2)
     model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))

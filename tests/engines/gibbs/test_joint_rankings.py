@@ -1,4 +1,5 @@
-"""Joint tests of the sampler with rankings, alone and with groups, and a mutant that they must reject."""
+"""Joint tests of the sampler with rankings, alone and with groups, and a mutant that they must
+reject."""
 
 from typing import Any
 
@@ -23,9 +24,15 @@ USER = np.array([1, 2, 2, 3, 4])[RANKING]  # user 0 has no rankings
 def rankings(n_dims: int) -> RankingPanel:
     rng, n = np.random.default_rng(7), len(USER)
     known = zip(SIZES, PLACES, strict=True)
-    place = np.concatenate([np.where(np.arange(k) < m, np.arange(1.0, k + 1), np.inf) for k, m in known])
+    place = np.concatenate(
+        [np.where(np.arange(k) < m, np.arange(1.0, k + 1), np.inf) for k, m in known]
+    )
     design = rng.standard_normal((n, n_dims))
-    return RankingPanel(Panel.of(USER, design, np.zeros(n), N_USERS), Orders.of(RANKING, place), np.linspace(-0.5, 0.5, n))
+    return RankingPanel(
+        Panel.of(USER, design, np.zeros(n), N_USERS),
+        Orders.of(RANKING, place),
+        np.linspace(-0.5, 0.5, n),
+    )
 
 
 def with_groups() -> Any:
@@ -47,7 +54,10 @@ def look(model: Model, state: State) -> dict[str, float]:
     """Bounded statistics of clusters, vectors and places."""
     likelihood, result = model.held(state).likelihood, {}
     if "group_effects" in state.params:
-        result = {f"item {i}": float(np.arctan(effect)) for i, effect in enumerate(state.params["group_effects"])}
+        result = {
+            f"item {i}": float(np.arctan(effect))
+            for i, effect in enumerate(state.params["group_effects"])
+        }
         result |= {"group_sd": float(np.log(state.params["group_sd"][0]))}
         result |= {"common": float(np.arctan(state.params["common"][0]))}
         likelihood, _ = likelihood._inside(state.params)

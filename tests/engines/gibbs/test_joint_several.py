@@ -1,4 +1,5 @@
-"""Joint tests of the sampler with several behaviors of the same users, and mutants that they must reject."""
+"""Joint tests of the sampler with several behaviors of the same users, and mutants that they must
+reject."""
 
 from typing import Any
 
@@ -38,18 +39,30 @@ def both(first: Any, second: Any) -> SeveralLikelihoods:
 
 
 MODELS = {
-    "regression and answers, process": lambda: model(ChineseRestaurant(), both(regression(), answers())),
-    "regression and answers, three clusters": lambda: model(FiniteDirichlet(3), both(regression(2), answers(1, 2)), False),
-    "threads and regression, process": lambda: model(ChineseRestaurant(), both(threads(), regression())),
+    "regression and answers, process": lambda: model(
+        ChineseRestaurant(), both(regression(), answers())
+    ),
+    "regression and answers, three clusters": lambda: model(
+        FiniteDirichlet(3), both(regression(2), answers(1, 2)), False
+    ),
+    "threads and regression, process": lambda: model(
+        ChineseRestaurant(), both(threads(), regression())
+    ),
     "threads with covariates and regression, three clusters": lambda: model(
         FiniteDirichlet(3), both(threads(2), regression()), False
     ),
-    "threads and answers, one cluster": lambda: model(OneCluster(), both(threads(), answers()), False),
+    "threads and answers, one cluster": lambda: model(
+        OneCluster(), both(threads(), answers()), False
+    ),
     "regression with effects and answers, three clusters": lambda: model(
         FiniteDirichlet(3), both(with_effects(regression()), answers()), False
     ),
-    "regression and answers, linked, three clusters": lambda: linked(FiniteDirichlet(3), both(regression(), answers())),
-    "threads and regression, linked, three clusters": lambda: linked(FiniteDirichlet(3), both(threads(), regression())),
+    "regression and answers, linked, three clusters": lambda: linked(
+        FiniteDirichlet(3), both(regression(), answers())
+    ),
+    "threads and regression, linked, three clusters": lambda: linked(
+        FiniteDirichlet(3), both(threads(), regression())
+    ),
 }
 
 
@@ -60,8 +73,12 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["regression and answers, process", "threads and regression, process"])
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["regression and answers, process", "threads and regression, process"]
+)
+def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two users at a time, as with very many."""
     by_blocks(monkeypatch)
     assert_joint(MODELS[name](), seed=0)
@@ -82,7 +99,8 @@ def with_precision(monkeypatch: pytest.MonkeyPatch, behavior: int, factor: float
 def first_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A behavior that the sweep does not see, while its noise is drawn given its observations.
 
-    With answers, which have no noise, the joint test could not tell: vectors that are drawn without data have their prior.
+    With answers, which have no noise, the joint test could not tell: vectors that are drawn without
+    data have their prior.
     """
     with_precision(monkeypatch, 0, 0.0)
 
@@ -106,7 +124,10 @@ MUTANTS = {
     "second-is-dropped, threads": (second_is_dropped, "threads and regression, process"),
     "second-counts-twice": (second_counts_twice, "regression and answers, three clusters"),
     "second-counts-twice, threads": (second_counts_twice, "threads and regression, process"),
-    "blocks-as-if-independent": (blocks_as_if_independent, "threads with covariates and regression, three clusters"),
+    "blocks-as-if-independent": (
+        blocks_as_if_independent,
+        "threads with covariates and regression, three clusters",
+    ),
 }
 
 

@@ -1,4 +1,5 @@
-"""Joint tests of the sampler where features come as several tables: with one label, and with a label for each of them."""
+"""Joint tests of the sampler where features come as several tables: with one label, and with a
+label for each of them."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import REJECT, LostChainsError, assert_joint, by_blocks, joint_test, mutate, rebind, statistics, worst
+from checks import (
+    REJECT,
+    LostChainsError,
+    assert_joint,
+    by_blocks,
+    joint_test,
+    mutate,
+    rebind,
+    statistics,
+    worst,
+)
 from dualview.columns.layout import Layout
 from dualview.engines.gibbs.apart import assignment, moves
 from dualview.model import Model, Observed, State
@@ -30,9 +41,14 @@ def several(made: Model, agreement: Any = None) -> Model:
 
 def mixed(partition: Any, agreement: Any = None, second: bool = True) -> Model:
     """A number and a category in each table, some cells missing."""
-    layout = Layout(("profile", "activity"), *(((1, 1),) * 3 if second else ((2, 0), (2, 0), (0, 2))))
+    layout = Layout(
+        ("profile", "activity"), *(((1, 1),) * 3 if second else ((2, 0), (2, 0), (0, 2)))
+    )
     whole = tables.model(partition, tables.regression())
-    (view, codes), factor = (whole.others["categories"].view, whole.others["categories"].vectors), np.diag([1.2, 0.9])
+    (view, codes), factor = (
+        (whole.others["categories"].view, whole.others["categories"].vectors),
+        np.diag([1.2, 0.9]),
+    )
     intervals = replace(whole.intervals, factor=factor, inverse=np.linalg.inv(factor))
     others = {"categories": Observed(BlockedView.of_categories(layout, view.shares), codes)}
     return replace(whole, intervals=intervals, others=others, layout=layout, agreement=agreement)
@@ -45,14 +61,20 @@ MODELS = {
     "process": lambda: several(model(ChineseRestaurant(), regression(1)), LEARNT),
     "three clusters": lambda: several(model(FiniteDirichlet(3), regression(1)), LEARNT),
     "Pitman-Yor": lambda: several(model(PitmanYor(0.3), regression(1)), LEARNT),
-    "two priors": lambda: several(model(ChineseRestaurant(), regression(1)), (Beta(4.0, 2.0), KnownAgreement(0.3))),
-    "one table always agrees": lambda: several(model(ChineseRestaurant(), regression(1)), (KnownAgreement(1.0), LEARNT)),
+    "two priors": lambda: several(
+        model(ChineseRestaurant(), regression(1)), (Beta(4.0, 2.0), KnownAgreement(0.3))
+    ),
+    "one table always agrees": lambda: several(
+        model(ChineseRestaurant(), regression(1)), (KnownAgreement(1.0), LEARNT)
+    ),
     "noise by cluster": lambda: several(model(ChineseRestaurant(), regression(1, True)), LEARNT),
     "pooled": lambda: several(model(ChineseRestaurant(), regression(2), pooled=True), LEARNT),
     "link": lambda: several(linked(ChineseRestaurant(), regression(1), n_features=3), LEARNT),
     "mixed tables": lambda: mixed(ChineseRestaurant(), LEARNT),
     "mixed tables, three clusters": lambda: mixed(FiniteDirichlet(3), LEARNT),
-    "numbers in one table, categories in the other": lambda: mixed(ChineseRestaurant(), LEARNT, second=False),
+    "numbers in one table, categories in the other": lambda: mixed(
+        ChineseRestaurant(), LEARNT, second=False
+    ),
 }
 
 
@@ -61,10 +83,16 @@ def look(made: Model, state: State) -> dict[str, float]:
     found = statistics(made, state)
     if made.intervals is not None:
         values = np.arctan(made.feature_view.completed(state.views["features"], made.features))
-        found |= {f"cell {u} {d}": float(values[u, d]) for u, d in ((0, 0), (1, 1), (2, 1), (3, 0), (3, 1))}
+        found |= {
+            f"cell {u} {d}": float(values[u, d])
+            for u, d in ((0, 0), (1, 1), (2, 1), (3, 0), (3, 1))
+        }
         shares = np.exp(state.views["categories"].component_parts["log_shares"])
         concentrations = state.views["categories"].base_parts["concentrations"]
-        found |= {"share": float(shares[:, 0].mean()), "concentration": float(np.log(concentrations).mean())}
+        found |= {
+            "share": float(shares[:, 0].mean()),
+            "concentration": float(np.log(concentrations).mean()),
+        }
         codes = made.others["categories"].vectors
         labels, layout = state.labels("categories"), made.layout
         assert layout is not None
@@ -92,7 +120,11 @@ def test_by_blocks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 @pytest.mark.parametrize("name", ["process", "Pitman-Yor", "mixed tables"])
 def test_with_many_splits_and_merges(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     by_blocks(monkeypatch)
-    monkeypatch.setattr(moves, "MOVES", tuple(always_split if move is moves.splits else move for move in moves.MOVES))
+    monkeypatch.setattr(
+        moves,
+        "MOVES",
+        tuple(always_split if move is moves.splits else move for move in moves.MOVES),
+    )
     assert_joint(MODELS[name](), seed=0, length=30, step=five_steps, look=look)
 
 
@@ -101,7 +133,8 @@ MUTANTS = {
         assignment.turn, move=mutate(assignment.move, "t != but and ", "t < 0 and ")
     ),
     "all tables agree as the first does": lambda: rebind(
-        assignment.turn, choose_part=mutate(assignment.choose_part, "apart.shares[t]", "apart.shares[0]")
+        assignment.turn,
+        choose_part=mutate(assignment.choose_part, "apart.shares[t]", "apart.shares[0]"),
     ),
 }
 
@@ -111,7 +144,9 @@ MUTANTS = {
 def test_mutant_is_rejected(monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
     by_blocks(monkeypatch)
     monkeypatch.setattr(
-        moves, "assign_tables", rebind(moves.assign_tables, assign=rebind(assignment.assign, turn=MUTANTS[mutant]()))
+        moves,
+        "assign_tables",
+        rebind(moves.assign_tables, assign=rebind(assignment.assign, turn=MUTANTS[mutant]())),
     )
     try:
         found = joint_test(MODELS["two priors"](), seed=0, n_chains=500, look=look)

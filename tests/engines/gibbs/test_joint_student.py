@@ -1,4 +1,5 @@
-"""Joint tests of the sampler with Student-t noise and with a noise of each user, and mutants that they must reject."""
+"""Joint tests of the sampler with Student-t noise and with a noise of each user, and mutants that
+they must reject."""
 
 from typing import Any
 
@@ -19,19 +20,25 @@ from engines.gibbs.few_users import N_USERS, USER, model
 
 def regression(n_dims: int, dof: float | None = None) -> StudentRegression:
     design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
-    return StudentRegression(Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof)
+    return StudentRegression(
+        Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof
+    )
 
 
 def own(n_dims: int) -> OwnNoiseRegression:
     design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
-    return OwnNoiseRegression(Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0))
+    return OwnNoiseRegression(
+        Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0)
+    )
 
 
 def with_groups(inner: Any = None) -> Any:
     order, rng = np.argsort(USER, kind="stable"), np.random.default_rng(9)
     items = {"item": np.array([0, 1, 2, 0, 1, 2, 2, 0, 1])}
     effects = Effects.of(len(USER), rng.standard_normal((len(USER), 1)), items, None, None)
-    return effects.around(regression(1) if inner is None else inner, effects.units(1.0), order, Scales(1.0, 1.0))
+    return effects.around(
+        regression(1) if inner is None else inner, effects.units(1.0), order, Scales(1.0, 1.0)
+    )
 
 
 MODELS = {
@@ -42,12 +49,15 @@ MODELS = {
     "groups and common, process": lambda: model(ChineseRestaurant(), with_groups()),
     "each user's own, process": lambda: model(ChineseRestaurant(), own(2)),
     "each user's own, pooled, process": lambda: model(ChineseRestaurant(), own(2), pooled=True),
-    "each user's own, groups and common, process": lambda: model(ChineseRestaurant(), with_groups(own(1))),
+    "each user's own, groups and common, process": lambda: model(
+        ChineseRestaurant(), with_groups(own(1))
+    ),
 }
 
 
 def look(model: Model, state: State) -> dict[str, float]:
-    """Statistics of regressions, and of the degrees of freedom with the residuals that they explain."""
+    """Statistics of regressions, and of the degrees of freedom with the residuals that they
+    explain."""
     result = statistics(model, state)
     if "degrees_of_freedom" in state.params:
         log_dof = float(np.log(state.params["degrees_of_freedom"]))
@@ -55,7 +65,10 @@ def look(model: Model, state: State) -> dict[str, float]:
         noise = np.log(np.asarray(state.params["noise_precision"]))
         result["dof_and_noise"] = log_dof * float(np.arctan(noise).mean())
         if noise.ndim:
-            result |= {"log_noise": float(np.arctan(noise).mean()), "spread of noise": float(np.arctan(noise).std())}
+            result |= {
+                "log_noise": float(np.arctan(noise).mean()),
+                "spread of noise": float(np.arctan(noise).std()),
+            }
     return result
 
 

@@ -1,4 +1,5 @@
-"""Joint tests of the sampler with tables of mixed kinds, a third of their cells missing, and mutants that they must reject."""
+"""Joint tests of the sampler with tables of mixed kinds, a third of their cells missing, and
+mutants that they must reject."""
 
 from typing import Any
 
@@ -6,7 +7,18 @@ import numpy as np
 import pytest
 
 import checks
-from checks import REJECT, LostChainsError, assert_joint, by_blocks, changed, gibbs_step, install, joint_test, mutate, worst
+from checks import (
+    REJECT,
+    LostChainsError,
+    assert_joint,
+    by_blocks,
+    changed,
+    gibbs_step,
+    install,
+    joint_test,
+    mutate,
+    worst,
+)
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.model import Model, Observed
@@ -48,12 +60,20 @@ def regression() -> ThreadRegression:
     design = np.random.default_rng(99).integers(0, 2, (N_THREADS, N_USERS)).astype(float)
     empty = np.empty((0, 0))
     units = Whitening(np.empty(0), empty, empty)
-    return ThreadRegression(design, np.empty((N_THREADS, 0)), np.zeros(N_THREADS), noise_variance=1.0, coefficient_units=units)
+    return ThreadRegression(
+        design,
+        np.empty((N_THREADS, 0)),
+        np.zeros(N_THREADS),
+        noise_variance=1.0,
+        coefficient_units=units,
+    )
 
 
 def model(partition: Any, likelihood: Any = None, pooled: bool = False) -> Model:
     x = np.zeros((N_USERS, 2))
-    return Model(partition, x, likelihood, N_USERS, pooled=pooled, others=categories(), intervals=intervals())
+    return Model(
+        partition, x, likelihood, N_USERS, pooled=pooled, others=categories(), intervals=intervals()
+    )
 
 
 def linked(partition: Any, pooled: bool = False) -> Model:
@@ -63,7 +83,9 @@ def linked(partition: Any, pooled: bool = False) -> Model:
     units = Whitening.of(GaussianPrior(np.zeros(1), np.eye(1)))
     own = Whitening.of(GaussianPrior(MEAN, FACTOR @ FACTOR.T)).with_others(features.shape[1] - 2)
     likelihood = LinkedLikelihood.of(regression(), features, units, own)
-    return Model(partition, x, likelihood, N_USERS, pooled=pooled, others=others, intervals=intervals())
+    return Model(
+        partition, x, likelihood, N_USERS, pooled=pooled, others=others, intervals=intervals()
+    )
 
 
 MODELS = {
@@ -105,16 +127,20 @@ def statistics(model: Model, state: Any) -> dict[str, float]:
             "missing cell and slope": values[0, 0] * slopes[0],
             "missing cell, slope and behavior": np.sign(x[3, 0] * slopes[0]) * np.arctan(f[3]),
             "rounded cell, slope and behavior": np.sign(x[2, 1] * slopes[1]) * np.arctan(f[2]),
-            "missing cell, slope and deviation": np.sign(x[3, 0] * slopes[0]) * np.arctan(state.latent[3, 0]),
+            "missing cell, slope and deviation": np.sign(x[3, 0] * slopes[0])
+            * np.arctan(state.latent[3, 0]),
             "deviations of users with cells": np.arctan(state.latent[[0, 1, 3], 0] ** 2).mean(),
-            "what cells explain": np.arctan(np.log(1e-9 + np.mean((x @ state.params["slopes"][0, :2]) ** 2))),
+            "what cells explain": np.arctan(
+                np.log(1e-9 + np.mean((x @ state.params["slopes"][0, :2]) ** 2))
+            ),
             "level, slope and behavior": np.sign(slopes[2]) * (codes[1, 0] == 0) * np.arctan(f[1]),
         }
     return checks.statistics(model, state) | own
 
 
 def steps_to_a_table(rng: np.random.Generator, model: Model, state: Any) -> Any:
-    """Some steps to each set of data: new data bring new cells, and what a step leaves in them counts in the next only."""
+    """Some steps to each set of data: new data bring new cells, and what a step leaves in them
+    counts in the next only."""
     for _ in range(5):
         state = gibbs_step(rng, model, state)
     return state
@@ -126,7 +152,9 @@ def test_few_chains_leave_the_joint_prior_as_it_is() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["table alone", "process", "three clusters", "linked, one cluster", "linked and pooled"])
+@pytest.mark.parametrize(
+    "name", ["table alone", "process", "three clusters", "linked, one cluster", "linked and pooled"]
+)
 def test_several_steps_to_a_table_leave_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0, length=10, step=steps_to_a_table, look=statistics)
 
@@ -139,7 +167,9 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["process", "three clusters", "pooled", "linked"])
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     by_blocks(monkeypatch, 2)
     assert_joint(MODELS[name](), seed=0, look=statistics)
 
@@ -149,12 +179,20 @@ MUTANTS = {
         changed(cells.score_seen, "total -= math.log(pivots[i, i])", "total -= 0.0 * pivots[i, i]")
     ],
     "missing cells at the wrong side": lambda: [
-        changed(cells.draw_missing, "- dot(directions[i], projection)", "+ dot(directions[i], projection)")
+        changed(
+            cells.draw_missing,
+            "- dot(directions[i], projection)",
+            "+ dot(directions[i], projection)",
+        )
     ],
     "missing cells one by one": lambda: [
-        changed(cells.draw_missing, "step[i] -= factor[j, i] * step[j]", "step[i] -= 0.0 * factor[j, i]")
+        changed(
+            cells.draw_missing, "step[i] -= factor[j, i] * step[j]", "step[i] -= 0.0 * factor[j, i]"
+        )
     ],
-    "rounded cells too free": lambda: [changed(cells.draw_along, "1.0 / math.sqrt(precision)", "3.0 / math.sqrt(precision)")],
+    "rounded cells too free": lambda: [
+        changed(cells.draw_along, "1.0 / math.sqrt(precision)", "3.0 / math.sqrt(precision)")
+    ],
     "rounded cells without the other columns": lambda: [
         changed(cells.draw_along, "before - dot(directions[i], projection) / precision", "before")
     ],
@@ -169,9 +207,21 @@ NOMINAL_MUTANTS = {
     ],
 }
 LINKED_MUTANTS = {  # model, function, and the statement that is left out of it
-    "cells that do not see behavior": ("linked, one cluster", "draw_with_latent", "directions[i, n_dims + a] -= "),
-    "behavior that does not follow cells": ("linked, one cluster", "draw_with_latent", "deviations[u, a] -= "),
-    "cells that do not see observations": ("linked and pooled", "draw_with_observations", "directions[i, n_dims + t] -= "),
+    "cells that do not see behavior": (
+        "linked, one cluster",
+        "draw_with_latent",
+        "directions[i, n_dims + a] -= ",
+    ),
+    "behavior that does not follow cells": (
+        "linked, one cluster",
+        "draw_with_latent",
+        "deviations[u, a] -= ",
+    ),
+    "cells that do not see observations": (
+        "linked and pooled",
+        "draw_with_observations",
+        "directions[i, n_dims + t] -= ",
+    ),
 }
 
 
@@ -195,7 +245,11 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
     by_blocks(monkeypatch, 3)
     install(monkeypatch, *MUTANTS[mutant]())
     try:
-        _, size = worst(joint_test(MODELS["table alone"](), seed=0, length=10, step=steps_to_a_table, look=statistics))
+        _, size = worst(
+            joint_test(
+                MODELS["table alone"](), seed=0, length=10, step=steps_to_a_table, look=statistics
+            )
+        )
     except LostChainsError:
         return
     assert size > REJECT
@@ -208,5 +262,9 @@ def test_mutant_of_linked_cells_is_rejected(mutant: str, monkeypatch: pytest.Mon
     name, function, statement = LINKED_MUTANTS[mutant]
     wrong = mutate(getattr(linked_cells, function), statement, f"{statement}0.0 * ")
     monkeypatch.setattr(gaussian_view, function, wrong)
-    _, size = worst(joint_test(MODELS[name](), seed=0, n_chains=500, length=10, step=steps_to_a_table, look=statistics))
+    _, size = worst(
+        joint_test(
+            MODELS[name](), seed=0, n_chains=500, length=10, step=steps_to_a_table, look=statistics
+        )
+    )
     assert size > REJECT

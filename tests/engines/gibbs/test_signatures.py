@@ -1,4 +1,5 @@
-"""What is compiled for a fit depends on few things: a second table, behavior or setting must not compile the sweep anew."""
+"""What is compiled for a fit depends on few things: a second table, behavior or setting must not
+compile the sweep anew."""
 
 import itertools
 from typing import Any
@@ -24,12 +25,16 @@ PARTICIPATION, LENGTHS = (RNG.random((20, N_USERS)) < 0.3).astype(float), RNG.st
 COMPLETE = {"features": X, "rows end to end": np.asfortranarray(X), "no features": None}
 TABLES = {
     "missing": np.where(np.arange(2 * N_USERS).reshape(N_USERS, 2) == 3, np.nan, X),
-    "categories": pd.DataFrame({"a": X[:, 0], "b": np.array(["u", "v", "w"])[np.arange(N_USERS) % 3]}),
+    "categories": pd.DataFrame(
+        {"a": X[:, 0], "b": np.array(["u", "v", "w"])[np.arange(N_USERS) % 3]}
+    ),
     "rounded": pd.DataFrame({"a": np.round(X[:, 0]), "b": RNG.poisson(3.0, N_USERS)}),
 }
 BEHAVIORS = {
     "threads": lambda: dv.SharedOutcome(PARTICIPATION, LENGTHS),
-    "few who take part": lambda: dv.SharedOutcome(sparse.csr_array(PARTICIPATION), LENGTHS, intercept=True),
+    "few who take part": lambda: dv.SharedOutcome(
+        sparse.csr_array(PARTICIPATION), LENGTHS, intercept=True
+    ),
     "regression": lambda: dv.UserRegression(USER, COLUMNS, Y),
     "noise by cluster": lambda: dv.UserRegression(USER, COLUMNS[:, :1], Y, noise="cluster"),
     "yes or no": lambda: dv.BinaryOutcomes(USER, COLUMNS[:, :1], (Y > 0.0).astype(float)),
@@ -49,13 +54,17 @@ class SeenError(Exception):
 
 @pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning")
 @pytest.mark.parametrize("tables", [COMPLETE, TABLES], ids=["complete", "tables"])
-def test_fits_of_all_kinds_share_their_compiled_code(tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_of_all_kinds_share_their_compiled_code(
+    tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     working_state, kinds = GibbsEngine.working_state, set()
 
     def look(engine: GibbsEngine, *arguments: Any) -> Any:
         model, *_ = arguments
         kinds.add(str(numba.typeof(working_state(engine, *arguments))))
-        kinds.add(str(numba.typeof(example_state(model))))  # with which code is compiled before there is a state
+        kinds.add(
+            str(numba.typeof(example_state(model)))
+        )  # with which code is compiled before there is a state
         raise SeenError
 
     monkeypatch.setattr(GibbsEngine, "working_state", look)
@@ -63,5 +72,7 @@ def test_fits_of_all_kinds_share_their_compiled_code(tables: dict[str, Any], mon
     pairs = [(first, options) for options in SETTINGS.values()] + [(x, {}) for x in others]
     for (x, options), behavior in itertools.product(pairs, BEHAVIORS.values()):
         with pytest.raises(SeenError):
-            dv.DualViewMixture(n_warmup=1, n_draws=1, n_chains=1, n_jobs=1, **options).fit(x, behavior())
+            dv.DualViewMixture(n_warmup=1, n_draws=1, n_chains=1, n_jobs=1, **options).fit(
+                x, behavior()
+            )
     assert len(kinds) == 1

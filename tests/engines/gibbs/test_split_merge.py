@@ -1,4 +1,5 @@
-"""Splits and merges: the chances of sides by enumeration, and moves from the prior that stay in it."""
+"""Splits and merges: the chances of sides by enumeration, and moves from the prior that stay in
+it."""
 
 import itertools
 
@@ -32,19 +33,29 @@ def working_state(z, counts, views, alpha, n_auxiliary=0):
 
 def gaussian_view(vectors, components, base):
     n_dims = vectors.shape[1]
-    return Gaussian(vectors, np.ascontiguousarray(vectors.T), components, np.empty((0, n_dims, n_dims)), base, PUBLISHED)
+    return Gaussian(
+        vectors,
+        np.ascontiguousarray(vectors.T),
+        components,
+        np.empty((0, n_dims, n_dims)),
+        base,
+        PUBLISHED,
+    )
 
 
 @pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (2, 1)])
 def test_chances_of_sides_add_up_to_one(n_dims, n_latent):
-    """Over all sides of four users in one order. What is drawn has the chance that is said: E 1/q is the number of sides."""
+    """Over all sides of four users in one order. What is drawn has the chance that is said: E 1/q
+    is the number of sides."""
     splits = Case(n_dims).split, Case(n_latent).split
 
     def chance(z, seed, drawn):
         """The sides of users 2 to 5, with 0 and 1 where they begin, and their chance."""
         proposal = Sides(*(np.zeros(6, dtype=np.int64) for _ in range(3)))
         value = split_merge.allocate(np.random.default_rng(seed), drawn, 0, 1, z, proposal, splits)
-        np.testing.assert_array_equal(proposal.sizes[:2], 1 + np.bincount(proposal.sides[:4], minlength=2))
+        np.testing.assert_array_equal(
+            proposal.sizes[:2], 1 + np.bincount(proposal.sides[:4], minlength=2)
+        )
         return proposal.sides[np.argsort(proposal.others[:4])], np.exp(value)
 
     total = 0.0
@@ -56,7 +67,9 @@ def test_chances_of_sides_add_up_to_one(n_dims, n_latent):
     inverse = []
     for seed in range(1000):
         sides, said = chance(np.zeros(6, dtype=np.int64), seed, drawn=True)
-        assert said == pytest.approx(chance(np.array([0, 1, *sides]), seed, drawn=False)[1], rel=1e-12)
+        assert said == pytest.approx(
+            chance(np.array([0, 1, *sides]), seed, drawn=False)[1], rel=1e-12
+        )
         inverse.append(1.0 / said)
     assert abs(np.mean(inverse) - 16.0) < 4.5 * np.std(inverse) / np.sqrt(len(inverse))
 
@@ -73,8 +86,12 @@ def test_clusters_to_merge_with_are_chosen_by_nearness(n_dims, n_latent):
     square = 0.0
     for case in cases:
         if case.vectors.shape[1]:
-            away = case.vectors[Z == 0].mean(axis=0) - np.array([case.vectors[k == Z].mean(axis=0) for k in (1, 2)])
-            square = square + np.einsum("ki,ij,kj->k", away, np.linalg.inv(case.base.covariance), away)
+            away = case.vectors[Z == 0].mean(axis=0) - np.array(
+                [case.vectors[k == Z].mean(axis=0) for k in (1, 2)]
+            )
+            square = square + np.einsum(
+                "ki,ij,kj->k", away, np.linalg.inv(case.base.covariance), away
+            )
     weights = 1e-6 + (1.0 + square / 10) ** -4.0
     np.testing.assert_allclose([chances[1], chances[2]], weights / weights.sum(), rtol=1e-10)
     assert abs(np.mean(chosen == 2) - chances[2]) < 4.5 * np.sqrt(chances[1] * chances[2] / n)
@@ -128,20 +145,27 @@ class Prior:
         views = []
         for (means, factors), base in zip(components, self.bases, strict=True):
             noise = rng.standard_normal((self.n_users, means.shape[1]))
-            vectors = means[z] + np.linalg.solve(np.swapaxes(factors[z], 1, 2), noise[..., None])[..., 0]
+            vectors = (
+                means[z] + np.linalg.solve(np.swapaxes(factors[z], 1, 2), noise[..., None])[..., 0]
+            )
             views.append(gaussian_view(vectors, Components(means, factors), base))
         return working_state(z, counts, views, self.alpha)
 
 
 def statistics(state):
-    """Of the partition and, in each view, of precisions, means about the base, and vectors about their means."""
+    """Of the partition and, in each view, of precisions, means about the base, and vectors about
+    their means."""
     z, counts = state.z, state.counts
     result = [np.count_nonzero(counts > 0), counts.max(), z[0] == z[1]]
     for view in state.views:
         x, (means, factors), base, own = view.vectors, view.components, view.base, np.unique(z)
         if x.shape[1]:
-            scale = np.log((2.0 * np.log(np.diagonal(factors[own], axis1=1, axis2=2)).sum(axis=1)) ** 2 + 1.0)
-            away = np.einsum("ki,ij,kj->k", means[own] - base.mean, base.precision, means[own] - base.mean)
+            scale = np.log(
+                (2.0 * np.log(np.diagonal(factors[own], axis1=1, axis2=2)).sum(axis=1)) ** 2 + 1.0
+            )
+            away = np.einsum(
+                "ki,ij,kj->k", means[own] - base.mean, base.precision, means[own] - base.mean
+            )
             inside = np.einsum("uji,uj->ui", factors[z], x - means[z])
             result += [np.mean(scale), np.arctan(away).mean(), np.arctan(inside**2).mean()]
     return np.array(result, dtype=float)
@@ -154,22 +178,29 @@ def scores(prior, kernel, n=4000, n_moves=3):
         state = prior.draw(rng, n_moves + 1)
         before = statistics(state)
         accepted += kernel(rng, n_moves, state)
-        np.testing.assert_array_equal(np.bincount(state.z, minlength=len(state.counts)), np.maximum(state.counts, 0))
+        np.testing.assert_array_equal(
+            np.bincount(state.z, minlength=len(state.counts)), np.maximum(state.counts, 0)
+        )
         changes.append(statistics(state) - before)
     assert (accepted > 0.05 * n).all()
     return np.mean(changes, axis=0) / (np.std(changes, axis=0) / np.sqrt(n))
 
 
 @pytest.mark.parametrize(
-    ("n_dims", "n_latent"), [pytest.param(*dims, marks=pytest.mark.slow) for dims in ((2, 1), (1, 0), (0, 1), (1, 2))]
+    ("n_dims", "n_latent"),
+    [pytest.param(*dims, marks=pytest.mark.slow) for dims in ((2, 1), (1, 0), (0, 1), (1, 2))],
 )
 def test_moves_from_the_prior_stay_in_it(n_dims, n_latent):
-    for prior, n_moves in ((Prior(n_dims, n_latent), 3), (Prior(n_dims, n_latent, n_users=8, alpha=2.0), 6)):
+    for prior, n_moves in (
+        (Prior(n_dims, n_latent), 3),
+        (Prior(n_dims, n_latent, n_users=8, alpha=2.0), 6),
+    ):
         assert np.abs(scores(prior, split_and_merge, n_moves=n_moves)).max() < 4.5
 
 
 def log_marginal(x, base):
-    """ln of the law of some users' vectors, the precision integrated out by its Wishart law and the mean on a grid."""
+    """ln of the law of some users' vectors, the precision integrated out by its Wishart law and the
+    mean on a grid."""
     dof, n_dims, step = base.dof, x.shape[1], 0.05
     if n_dims == 0:
         return 0.0
@@ -177,8 +208,14 @@ def log_marginal(x, base):
     standard = np.stack(np.meshgrid(*[axis] * n_dims, indexing="ij"), axis=-1).reshape(-1, n_dims)
     away = x - (base.mean + standard @ np.linalg.inv(np.linalg.cholesky(base.precision)))[:, None]
     scale = dof * base.covariance + np.einsum("gui,guj->gij", away, away)
-    log_terms = np.sum(norm.logpdf(standard), axis=1) - 0.5 * (dof + len(x)) * np.linalg.slogdet(scale)[1]
-    constant = multigammaln(0.5 * (dof + len(x)), n_dims) - multigammaln(0.5 * dof, n_dims) - 0.5 * x.size * np.log(np.pi)
+    log_terms = (
+        np.sum(norm.logpdf(standard), axis=1) - 0.5 * (dof + len(x)) * np.linalg.slogdet(scale)[1]
+    )
+    constant = (
+        multigammaln(0.5 * (dof + len(x)), n_dims)
+        - multigammaln(0.5 * dof, n_dims)
+        - 0.5 * x.size * np.log(np.pi)
+    )
     constant += 0.5 * dof * np.linalg.slogdet(dof * base.covariance)[1] + n_dims * np.log(step)
     return constant + logsumexp(log_terms)
 
@@ -189,7 +226,8 @@ def in_order(z):
 
 
 def errors_of_partitions(kernel, n_dims, n_latent, n_users=4, alpha=0.9, n_chains=8, n_calls=5000):
-    """How often chains of nothing but splits and merges have each partition, less its probability, in standard errors."""
+    """How often chains of nothing but splits and merges have each partition, less its probability,
+    in standard errors."""
     rng = np.random.default_rng([3, n_dims, n_latent])
     bases = [random_base(rng, n, n + 1.3) for n in (n_dims, n_latent)]
     vectors = [1.5 * rng.standard_normal((n_users, n)) for n in (n_dims, n_latent)]
@@ -200,13 +238,21 @@ def errors_of_partitions(kernel, n_dims, n_latent, n_users=4, alpha=0.9, n_chain
             logs[in_order(z)] = 0.0
             for own in (z == k for k in np.unique(z)):
                 logs[in_order(z)] += np.log(alpha) + gammaln(own.sum())
-                logs[in_order(z)] += sum(log_marginal(x[own], base) for x, base in zip(vectors, bases, strict=True))
+                logs[in_order(z)] += sum(
+                    log_marginal(x[own], base) for x, base in zip(vectors, bases, strict=True)
+                )
     chances = np.exp(np.array([*logs.values()]) - logsumexp([*logs.values()]))
     places = {partition: place for place, partition in enumerate(logs)}
     found = np.zeros((n_chains, len(chances)))
     for chain in found:
-        z, counts = np.zeros(n_users, dtype=np.int64), np.array([n_users, -1, 0, *[-1] * (n_users + 8)])
-        views = [gaussian_view(x, draw_from_base(rng, len(counts), base), base) for x, base in zip(vectors, bases, strict=True)]
+        z, counts = (
+            np.zeros(n_users, dtype=np.int64),
+            np.array([n_users, -1, 0, *[-1] * (n_users + 8)]),
+        )
+        views = [
+            gaussian_view(x, draw_from_base(rng, len(counts), base), base)
+            for x, base in zip(vectors, bases, strict=True)
+        ]
         state = working_state(z, counts, views, alpha, n_auxiliary=1)
         for _ in range(n_calls):
             kernel(rng, 4, state)
@@ -217,11 +263,17 @@ def errors_of_partitions(kernel, n_dims, n_latent, n_users=4, alpha=0.9, n_chain
 
 @pytest.mark.parametrize(
     ("n_dims", "n_latent", "n_calls"),
-    [(2, 1, 2000), *(pytest.param(*dims, 5000, marks=pytest.mark.slow) for dims in ((2, 1), (1, 1), (0, 1)))],
+    [
+        (2, 1, 2000),
+        *(pytest.param(*dims, 5000, marks=pytest.mark.slow) for dims in ((2, 1), (1, 1), (0, 1))),
+    ],
 )
 def test_partitions_come_as_often_as_they_are_likely(n_dims, n_latent, n_calls):
-    """All partitions of four users by enumeration, and moves from one cluster on, with an auxiliary column among them."""
-    assert np.abs(errors_of_partitions(split_and_merge, n_dims, n_latent, n_calls=n_calls)).max() < 6.0
+    """All partitions of four users by enumeration, and moves from one cluster on, with an auxiliary
+    column among them."""
+    assert (
+        np.abs(errors_of_partitions(split_and_merge, n_dims, n_latent, n_calls=n_calls)).max() < 6.0
+    )
 
 
 def sides_are_free(monkeypatch):  # noqa: ARG001
@@ -229,11 +281,15 @@ def sides_are_free(monkeypatch):  # noqa: ARG001
 
 
 def merges_weigh_alpha_twice(monkeypatch):  # noqa: ARG001
-    return mutate(split_and_merge, "else log_sides - ratio", "else log_sides - ratio + math.log(0.5)")
+    return mutate(
+        split_and_merge, "else log_sides - ratio", "else log_sides - ratio + math.log(0.5)"
+    )
 
 
 def splits_forget_how_merges_are_chosen(monkeypatch):  # noqa: ARG001
-    return mutate(split_and_merge, "ratio += math.log(chance_of_other(first, counts, splits))", "ratio += 0.0")
+    return mutate(
+        split_and_merge, "ratio += math.log(chance_of_other(first, counts, splits))", "ratio += 0.0"
+    )
 
 
 def merges_forget_how_they_are_chosen(monkeypatch):  # noqa: ARG001
@@ -249,7 +305,9 @@ def weights_outlive_their_clusters(monkeypatch):  # noqa: ARG001
 
 
 def weights_without_means(monkeypatch):
-    return with_verb(monkeypatch, log_weight=mutate(splitting.log_weight, "0.5 * pulled[i] * held[i]", "0.0"))
+    return with_verb(
+        monkeypatch, log_weight=mutate(splitting.log_weight, "0.5 * pulled[i] * held[i]", "0.0")
+    )
 
 
 def miscounted_proposal(monkeypatch):
@@ -257,7 +315,9 @@ def miscounted_proposal(monkeypatch):
 
 
 def means_forget_their_users(monkeypatch):
-    return with_verb(monkeypatch, accept=mutate(splitting.accept, "= n * split.sets.averages[s, i]", "= 0.0"))
+    return with_verb(
+        monkeypatch, accept=mutate(splitting.accept, "= n * split.sets.averages[s, i]", "= 0.0")
+    )
 
 
 def with_verb(monkeypatch, **functions):
@@ -283,11 +343,16 @@ MUTANTS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(mutant, monkeypatch):
-    assert np.abs(scores(Prior(2, 1, n_users=8, alpha=2.0), mutant(monkeypatch), n_moves=6)).max() > 6.0
+    assert (
+        np.abs(scores(Prior(2, 1, n_users=8, alpha=2.0), mutant(monkeypatch), n_moves=6)).max()
+        > 6.0
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", [mutant for mutant in MUTANTS if mutant is not means_forget_their_users])
+@pytest.mark.parametrize(
+    "mutant", [mutant for mutant in MUTANTS if mutant is not means_forget_their_users]
+)
 def test_mutant_has_partitions_too_often(mutant, monkeypatch):
     assert np.abs(errors_of_partitions(mutant(monkeypatch), 2, 1)).max() > 9.0
 
@@ -313,7 +378,10 @@ def test_no_moves_where_they_would_lose_digits_or_there_is_nobody_to_move(dof):
     n_users = 1 if dof < 1e10 else 6
     z, counts = np.zeros(n_users, dtype=np.int64), np.array([n_users, -1, -1, -1])
     x, drawn = np.linspace(-9.0, 9.0, n_users)[:, None], np.random.default_rng(0)
-    views = [gaussian_view(v, draw_from_base(drawn, 4, b), b) for v, b in ((x, base), (np.empty((n_users, 0)), nothing))]
+    views = [
+        gaussian_view(v, draw_from_base(drawn, 4, b), b)
+        for v, b in ((x, base), (np.empty((n_users, 0)), nothing))
+    ]
     rng = np.random.default_rng(1)
     assert split_and_merge(rng, 3, working_state(z, counts, views, 1.0)) == (0, 0)
     assert rng.random() == np.random.default_rng(1).random()
@@ -340,13 +408,22 @@ def test_where_no_cluster_can_be_opened_nothing_happens():
 
 def test_a_sweep_has_auxiliary_and_free_columns_after_the_moves():
     """As many auxiliary ones as were asked for, and room."""
-    rng, prior, run, seen = np.random.default_rng(6), Prior(2, 1, n_users=8), python_of(split_merge.run_with_moves), set()
+    rng, prior, run, seen = (
+        np.random.default_rng(6),
+        Prior(2, 1, n_users=8),
+        python_of(split_merge.run_with_moves),
+        set(),
+    )
     for _ in range(80):
         before = prior.draw(rng, 0)._replace(n_auxiliary=2)
         n_clusters = len(before.counts)
         state = run(rng, before)
-        np.testing.assert_array_equal(np.bincount(state.z, minlength=len(state.counts)), np.maximum(state.counts, 0))
-        np.testing.assert_array_equal(np.flatnonzero(state.counts == 0), [n_clusters, n_clusters + 1])
+        np.testing.assert_array_equal(
+            np.bincount(state.z, minlength=len(state.counts)), np.maximum(state.counts, 0)
+        )
+        np.testing.assert_array_equal(
+            np.flatnonzero(state.counts == 0), [n_clusters, n_clusters + 1]
+        )
         assert (state.counts[-split_merge.ROOM :] == -1).all()
         for view in state.views:
             assert all(len(part) >= len(state.counts) for part in (*view.components, view.cores))
@@ -360,7 +437,9 @@ def test_a_sweep_has_auxiliary_and_free_columns_after_the_moves():
 def test_a_fixed_number_of_clusters_has_its_columns_only():
     rng, before = (np.random.default_rng(6) for _ in range(2))
     state = Prior(2, 1, n_users=8).draw(rng, 0)
-    after = python_of(split_merge.run_with_moves)(rng, state._replace(partition=finite(len(state.counts), 0.5), n_auxiliary=0))
+    after = python_of(split_merge.run_with_moves)(
+        rng, state._replace(partition=finite(len(state.counts), 0.5), n_auxiliary=0)
+    )
     wanted = Prior(2, 1, n_users=8).draw(before, 0)
     np.testing.assert_array_equal(after.z, wanted.z)
     np.testing.assert_array_equal(after.counts, wanted.counts)

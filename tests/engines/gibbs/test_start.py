@@ -1,4 +1,5 @@
-"""Where a chain's shared parameters start: near what the first clusters suggest, so that the first sweeps stay sensible."""
+"""Where a chain's shared parameters start: near what the first clusters suggest, so that the first
+sweeps stay sensible."""
 
 import numpy as np
 import pytest
@@ -16,13 +17,16 @@ ENGINE = GibbsEngine(3)
 
 def separated(rng: np.random.Generator, n_users: int, spread: float) -> np.ndarray:
     """Eight clusters of unit spread far from each other, in working units."""
-    vectors = rng.normal(0.0, spread, (8, N_DIMS))[rng.integers(8, size=n_users)] + rng.normal(size=(n_users, N_DIMS))
+    vectors = rng.normal(0.0, spread, (8, N_DIMS))[rng.integers(8, size=n_users)] + rng.normal(
+        size=(n_users, N_DIMS)
+    )
     return np.ascontiguousarray(Whitening.of_data(vectors).to_working(vectors))
 
 
 @pytest.mark.parametrize("spread", [6.0, 1000.0])
 def test_the_first_sweep_of_separated_clusters_leaves_beta_where_it_belongs(spread: float) -> None:
-    """Not at its bound D − 1, where components of any shape are likely, nor where clusters all have one shape."""
+    """Not at its bound D − 1, where components of any shape are likely, nor where clusters all have
+    one shape."""
     for seed in range(8):
         rng = np.random.default_rng(seed)
         x = separated(rng, 400, spread)
@@ -51,7 +55,9 @@ def test_base_covariance_starts_as_the_spread_within_clusters() -> None:
     ],
     ids=["everybody alone", "no more users than dimensions", "no spread"],
 )
-def test_base_covariance_starts_at_the_prior_s_centre_where_nothing_tells_it(x: np.ndarray, z: np.ndarray) -> None:
+def test_base_covariance_starts_at_the_prior_s_centre_where_nothing_tells_it(
+    x: np.ndarray, z: np.ndarray
+) -> None:
     state = GaussianView(x.shape[1]).start(np.random.default_rng(0), x, z, 3 + z.max())
     np.testing.assert_allclose(state.base.covariance, np.eye(x.shape[1]), atol=1e-12)
     assert 0.5 < state.base.dof - (x.shape[1] - 1) < 1e6

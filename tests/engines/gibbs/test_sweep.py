@@ -1,4 +1,5 @@
-"""The compiled sweep and its form by blocks are the same move; threads change nothing; vectors of behavior work too."""
+"""The compiled sweep and its form by blocks are the same move; threads change nothing; vectors of
+behavior work too."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,13 +49,17 @@ def assert_same_parts(record: Any, other: Any) -> None:
 
 def run_at_once(rng: np.random.Generator, working: WorkingState) -> WorkingState:
     """A step's moves in one compiled call."""
-    done: steps.Steps = steps.run_steps(streams_of(rng, 1), np.zeros(1, dtype=np.bool_), working, Conjugate.none())
+    done: steps.Steps = steps.run_steps(
+        streams_of(rng, 1), np.zeros(1, dtype=np.bool_), working, Conjugate.none()
+    )
     return done.state
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("with_gram", [True, False])
-def test_one_compiled_call_is_the_sweep_by_blocks(name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_compiled_call_is_the_sweep_by_blocks(
+    name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 1000 if with_gram else 0)
     rng = np.random.default_rng(1)
     model = MODELS[name]()
@@ -68,7 +73,9 @@ def test_one_compiled_call_is_the_sweep_by_blocks(name: str, with_gram: bool, mo
         state = ENGINE.step(rng, model, state)
 
 
-def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     forum = dv.datasets.agreement(20, 60, seed=3)
     moved = []
     for most in (1000, 0):
@@ -79,7 +86,8 @@ def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(monkeypatch: p
         state = ENGINE.start(np.random.default_rng(0), model, np.arange(20) % 4)
         working = working_state(np.random.default_rng(1), model, state, 3)
         assert (working.terms.gram.size > 0) == (most > 0)
-        # With this seed the move of location is made, which is chance where there is no gram matrix.
+        # With this seed the move of location is made, which is chance where there is no gram
+        # matrix.
         moved.append(run_at_once(np.random.default_rng(6), working))
     np.testing.assert_array_equal(moved[0].z, moved[1].z)
     np.testing.assert_allclose(moved[0].views[-1].vectors, moved[1].views[-1].vectors, rtol=1e-9)
@@ -106,7 +114,14 @@ def test_threads_change_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
         state = ENGINE.start(rng, model, np.arange(150) % 3)
         for _ in range(20):
             state = ENGINE.step(rng, model, state)
-        results.append([*state.latent.ravel(), state.alpha, *state.views["features"].base.covariance.ravel(), *state.z])
+        results.append(
+            [
+                *state.latent.ravel(),
+                state.alpha,
+                *state.views["features"].base.covariance.ravel(),
+                *state.z,
+            ]
+        )
     assert results[0] == results[1] == results[2]
 
 
@@ -118,7 +133,9 @@ def test_threads_change_no_number_of_users_whose_observations_are_their_own(
     monkeypatch.setattr(assignment, "BLOCK", 40)
     data = np.random.default_rng(3)
     user, features = data.integers(0, 90, 400), data.standard_normal((90, 2))
-    behavior = dv.UserRegression(user, data.standard_normal((400, 2)), data.standard_normal(400), n_users=90, noise=noise)
+    behavior = dv.UserRegression(
+        user, data.standard_normal((400, 2)), data.standard_normal(400), n_users=90, noise=noise
+    )
     results = []
     for n_workers in (1, 2, 5):
         monkeypatch.setattr(threads, "n_cores", lambda n=n_workers: n)
@@ -129,7 +146,14 @@ def test_threads_change_no_number_of_users_whose_observations_are_their_own(
             n_columns = state.n_components + ENGINE.n_auxiliary + split_merge.ROOM
             state, info = ENGINE.advance(rng, model, state, np.zeros(1, dtype=np.bool_))
             assert step > 0 or info.n_clusters > n_columns
-        results.append([*state.latent.ravel(), state.alpha, *np.ravel(state.params["noise_precision"]), *state.z])
+        results.append(
+            [
+                *state.latent.ravel(),
+                state.alpha,
+                *np.ravel(state.params["noise_precision"]),
+                *state.z,
+            ]
+        )
         assert info.n_clusters == state.z.max() + 1
     assert results[0] == results[1] == results[2]
 
@@ -148,7 +172,8 @@ def test_columns_grow_when_many_clusters_open_at_once() -> None:
 
 @dataclass(frozen=True)
 class Measurements(Likelihood):
-    """Observations of two latent numbers of one user each, with a known precision of their own; user 0 has none."""
+    """Observations of two latent numbers of one user each, with a known precision of their own;
+    user 0 has none."""
 
     design: np.ndarray
     user: np.ndarray
@@ -167,9 +192,18 @@ class Measurements(Likelihood):
         order = np.argsort(self.user, kind="stable")
         starts = np.searchsorted(self.user[order], np.arange(N_USERS + 1))
         squares = np.zeros((N_USERS, 2, 2))
-        return Terms(starts, order.astype(np.uint32), self.design[order], squares, self.residual(latent), self.precision)
+        return Terms(
+            starts,
+            order.astype(np.uint32),
+            self.design[order],
+            squares,
+            self.residual(latent),
+            self.precision,
+        )
 
-    def redraw(self, _: Any, latent: np.ndarray, params: Params, __: Terms, ___: Prior) -> tuple[np.ndarray, Params]:
+    def redraw(
+        self, _: Any, latent: np.ndarray, params: Params, __: Terms, ___: Prior
+    ) -> tuple[np.ndarray, Params]:
         return latent, params
 
     def log_density(self, latent: np.ndarray, _: Params) -> float:
@@ -205,9 +239,15 @@ def test_vectors_of_behavior_leave_the_joint_prior_as_it_is(partition: Any) -> N
 
 
 @pytest.mark.slow
-def test_vectors_of_behavior_with_wrong_precisions_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_of_behavior_with_wrong_precisions_are_rejected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     right = Measurements.terms
-    monkeypatch.setattr(Measurements, "terms", lambda *args: (t := right(*args))._replace(precision=10.0 * t.precision))
+    monkeypatch.setattr(
+        Measurements,
+        "terms",
+        lambda *args: (t := right(*args))._replace(precision=10.0 * t.precision),
+    )
     model = Model(FiniteDirichlet(3), None, measurements(), N_USERS)
     _, size = worst(joint_test(model, seed=0))
     assert size > REJECT
@@ -238,7 +278,9 @@ class TestStore:
         np.testing.assert_array_equal(short.fixed["latent"], latent[4::5])
         np.testing.assert_array_equal(short.scalars["alpha"], everything.fixed["alpha"])
         np.testing.assert_allclose(short.moments.mean, latent.mean(axis=0), rtol=1e-10)
-        np.testing.assert_allclose(short.moments.squares[..., 0], latent.var(axis=0) * 23, rtol=1e-8)
+        np.testing.assert_allclose(
+            short.moments.squares[..., 0], latent.var(axis=0) * 23, rtol=1e-8
+        )
 
     def test_batches_do_not_matter(self) -> None:
         model, states = self.states(7)

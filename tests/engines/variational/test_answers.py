@@ -1,4 +1,5 @@
-"""Yes-or-no answers and choices in the variational engine: the bound of the logistic likelihood, fits, and what is refused."""
+"""Yes-or-no answers and choices in the variational engine: the bound of the logistic likelihood,
+fits, and what is refused."""
 
 from dataclasses import replace
 
@@ -23,14 +24,20 @@ FEATURES = RNG.standard_normal((N_USERS, 2)) + 4.0 * LABELS[:, None]
 
 
 def _behavior(rows: slice | np.ndarray = slice(None)) -> dv.BinaryOutcomes:
-    return dv.BinaryOutcomes(USER[rows], DESIGN[rows], ANSWERS[rows], offset=0.3 * DESIGN[rows, 1], n_users=N_USERS)
+    return dv.BinaryOutcomes(
+        USER[rows], DESIGN[rows], ANSWERS[rows], offset=0.3 * DESIGN[rows, 1], n_users=N_USERS
+    )
 
 
 def _solved(n_updates: int) -> SoftLogit:
     latent = _behavior().prepare(None)[1].approximate()
     assert isinstance(latent, SoftLogit)
     prior = SoftPrior(
-        np.stack([LABELS, 1.0 - LABELS]), np.array([np.eye(2), 2.0 * np.eye(2)]), np.eye(2), np.zeros(2), np.zeros((2, 2))
+        np.stack([LABELS, 1.0 - LABELS]),
+        np.array([np.eye(2), 2.0 * np.eye(2)]),
+        np.eye(2),
+        np.zeros(2),
+        np.zeros((2, 2)),
     )
     for _ in range(n_updates):
         latent = latent.with_latent(prior).with_params()
@@ -48,10 +55,17 @@ def test_the_bound_is_the_expectation_of_numbers_below_the_log_likelihood() -> N
     draws = latent.draws(np.random.default_rng(0), 2000)
     odds = np.array([latent.likelihood.log_odds(vectors, np.empty(0)) for vectors in draws.latent])
     outcome, tilts = latent.likelihood.panel.outcome, latent.tilts
-    below = (outcome - 0.5) * odds - 0.5 * expected_weights(tilts) * (odds**2 - tilts**2) - 0.5 * tilts + log_expit(tilts)
+    below = (
+        (outcome - 0.5) * odds
+        - 0.5 * expected_weights(tilts) * (odds**2 - tilts**2)
+        - 0.5 * tilts
+        + log_expit(tilts)
+    )
     assert (below <= log_expit((2.0 * outcome - 1.0) * odds) + 1e-12).all()
     values = below.sum(axis=1)
-    assert abs(values.mean() - (latent.bound() - latent.entropy)) < 4.5 * values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - (latent.bound() - latent.entropy)) < 4.5 * values.std() / np.sqrt(
+        len(values)
+    )
 
 
 def test_at_the_best_weights_the_bound_is_highest() -> None:
@@ -63,7 +77,9 @@ def test_at_the_best_weights_the_bound_is_highest() -> None:
 
 def test_answers_are_fitted_and_more_of_them_taken_in() -> None:
     even = np.arange(len(USER)) % 2 == 0
-    model = dv.DualViewMixture(engine="variational", n_chains=2, n_draws=60).fit(FEATURES, _behavior(even))
+    model = dv.DualViewMixture(engine="variational", n_chains=2, n_draws=60).fit(
+        FEATURES, _behavior(even)
+    )
     assert adjusted_rand_score(LABELS, model.labels_) == 1.0
     before = model.posterior_.flat("latent").std(axis=0).mean()
     model.partial_fit(None, _behavior(~even))
@@ -82,6 +98,8 @@ def test_choices_keep_their_items_and_appeals_are_refused() -> None:
     assert both.prepare(None)[1].can_approximate
     with pytest.raises(InputError, match="the 4 items of the fit"):
         first.extended(dv.PairwiseChoices([2], [0], [1], items + 1.0, n_users=3), 0)
-    choices = dv.PairwiseChoices(USER, np.arange(len(USER)) % 4, (np.arange(len(USER)) + 1) % 4, items, item_intercept=True)
+    choices = dv.PairwiseChoices(
+        USER, np.arange(len(USER)) % 4, (np.arange(len(USER)) + 1) % 4, items, item_intercept=True
+    )
     with pytest.raises(InputError, match="LogitPanel"):
         dv.DualViewMixture(engine="variational").fit(FEATURES, choices)

@@ -83,7 +83,9 @@ class Forgetful:
         return SimpleNamespace(workers=workers)
 
 
-def test_a_worker_that_the_scheduler_has_forgotten_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_the_scheduler_has_forgotten_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(dask_crew.time, "sleep", lambda _: None)
     pending = DaskCrew(Forgetful(always=False)).submit(0, SOURCE, [])
     assert pending.result.workers == ["tcp://here"]
@@ -93,5 +95,7 @@ def test_a_cluster_without_workers_is_said_to_be_one(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(dask_crew.time, "sleep", lambda _: None)
     monkeypatch.setattr(dask_crew, "_PATIENCE", 0.01)
     crew = DaskCrew(Forgetful(always=True))
-    with pytest.raises(DualViewError, match=r"No worker of the Dask cluster could be reached for .* s\."):
+    with pytest.raises(
+        DualViewError, match=r"No worker of the Dask cluster could be reached for .* s\."
+    ):
         crew.submit(0, SOURCE, [])

@@ -1,4 +1,5 @@
-"""Fits by the variational engine through the estimator: a posterior like any other, verdict, files, errors."""
+"""Fits by the variational engine through the estimator: a posterior like any other, verdict, files,
+errors."""
 
 from pathlib import Path
 
@@ -15,7 +16,9 @@ BEHAVIOR = dv.SharedOutcome(FORUM.participation, FORUM.outcome)
 
 
 def _fit(**settings) -> dv.DualViewMixture:
-    return dv.DualViewMixture(engine="variational", n_chains=2, n_draws=40, **settings).fit(FORUM.features, BEHAVIOR)
+    return dv.DualViewMixture(engine="variational", n_chains=2, n_draws=40, **settings).fit(
+        FORUM.features, BEHAVIOR
+    )
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,9 @@ def test_the_clusters_and_coefficients_are_those_of_the_data(model: dv.DualViewM
     assert adjusted_rand_score(FORUM.labels, model.labels_) > 0.5
     assert np.corrcoef(model.latent_, FORUM.latent)[0, 1] > 0.9
     predicted = model.predict_outcome(FORUM.test.participation)
-    assert predicted.nll(FORUM.test.outcome) < 0.5 + 0.5 * np.log(2 * np.pi * np.var(FORUM.test.outcome))
+    assert predicted.nll(FORUM.test.outcome) < 0.5 + 0.5 * np.log(
+        2 * np.pi * np.var(FORUM.test.outcome)
+    )
     assert model.predict(FORUM.features[:3]).shape == (3,)
 
 
@@ -86,7 +91,9 @@ def test_per_user_regressions_are_fitted() -> None:
 
 
 def test_noise_of_each_cluster_is_refused() -> None:
-    behavior = dv.UserRegression(np.repeat(np.arange(15), 3), np.ones((45, 1)), np.arange(45.0), noise="cluster")
+    behavior = dv.UserRegression(
+        np.repeat(np.arange(15), 3), np.ones((45, 1)), np.arange(45.0), noise="cluster"
+    )
     with pytest.raises(InputError, match="noise that all share"):
         dv.DualViewMixture(engine="variational").fit(FORUM.features, behavior)
 
@@ -102,7 +109,10 @@ def test_a_summary_keeps_moments_and_whole_draws() -> None:
 @pytest.mark.slow
 def test_chains_can_start_from_it() -> None:
     fits = [
-        dv.DualViewMixture(init="variational", n_warmup=5, n_draws=5, n_chains=n).fit(FORUM.features, BEHAVIOR) for n in (1, 2)
+        dv.DualViewMixture(init="variational", n_warmup=5, n_draws=5, n_chains=n).fit(
+            FORUM.features, BEHAVIOR
+        )
+        for n in (1, 2)
     ]
     np.testing.assert_array_equal(fits[0].posterior_["z"][0], fits[1].posterior_["z"][0])
     assert fits[0].posterior_.approximation is None
@@ -110,9 +120,15 @@ def test_chains_can_start_from_it() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "text"),
-    [({"pooling": "cluster"}, "pooling"), ({"link": "linear"}, "LinkedLikelihood"), ({"init": "variational"}, "init=")],
+    [
+        ({"pooling": "cluster"}, "pooling"),
+        ({"link": "linear"}, "LinkedLikelihood"),
+        ({"init": "variational"}, "init="),
+    ],
 )
-def test_what_it_does_not_do_is_an_error_that_names_the_other_engine(settings: dict, text: str) -> None:
+def test_what_it_does_not_do_is_an_error_that_names_the_other_engine(
+    settings: dict, text: str
+) -> None:
     with pytest.raises(InputError, match=text) as caught:
         _fit(**settings)
     assert 'engine="gibbs"' in str(caught.value)
@@ -134,6 +150,9 @@ def test_verdicts_say_what_is_wrong() -> None:
     assert not found
     assert "2 of 3 starts" in text
     assert not ApproximationFacts([good], 1, 0.3).verdict()[0]
-    assert "still growing" in ApproximationFacts([good._replace(converged=False), good], 1, 0.3).verdict()[1]
+    assert (
+        "still growing"
+        in ApproximationFacts([good._replace(converged=False), good], 1, 0.3).verdict()[1]
+    )
     facts = ApproximationFacts([good, far], 1, None)
     assert ApproximationFacts.from_json(facts.to_json()) == facts

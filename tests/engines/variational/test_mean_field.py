@@ -1,4 +1,5 @@
-"""q: the bound is what it says, no update lowers it, and where updates end no factor can be changed for the better."""
+"""q: the bound is what it says, no update lowers it, and where updates end no factor can be changed
+for the better."""
 
 from dataclasses import replace
 
@@ -24,11 +25,20 @@ from dualview.views.gaussian.soft_scale import dof_grid
 _LEAST = 1e-9  # of the bound that rounding may take
 
 
-def _model(partition: PartitionPrior, *, features: bool = True, behavior: bool = True, n_users: int = 12, **options) -> Model:
+def _model(
+    partition: PartitionPrior,
+    *,
+    features: bool = True,
+    behavior: bool = True,
+    n_users: int = 12,
+    **options,
+) -> Model:
     forum = dv.datasets.agreement(n_users=n_users, n_threads=15, seed=3)
     likelihood = None
     if behavior:
-        likelihood = dv.SharedOutcome(forum.participation, forum.outcome, **options).prepare(None)[1]
+        likelihood = dv.SharedOutcome(forum.participation, forum.outcome, **options).prepare(None)[
+            1
+        ]
     working = Whitening.of_data(forum.features).to_working(forum.features) if features else None
     return Model(partition, working, likelihood, n_users)
 
@@ -44,7 +54,12 @@ MODELS = {
     "one cluster": (lambda: _model(partition_prior(1)), 1),
     "features": (lambda: _model(partition_prior(None), behavior=False), 4),
     "behavior with covariates": (
-        lambda: _model(partition_prior(None), features=False, intercept=True, covariates=np.linspace(-1, 1, 15)[:, None] ** 2),
+        lambda: _model(
+            partition_prior(None),
+            features=False,
+            intercept=True,
+            covariates=np.linspace(-1, 1, 15)[:, None] ** 2,
+        ),
         3,
     ),
 }
@@ -54,7 +69,9 @@ def _panel_model(n_users: int = 12) -> Model:
     rng = np.random.default_rng(4)
     user = np.repeat(np.arange(n_users), 4)[:-4]  # the last user has no observations
     design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
-    latent = np.where(np.arange(n_users)[:, None] % 2, [1.0, 2.0], [-1.0, 0.0]) + 0.3 * rng.standard_normal((n_users, 2))
+    latent = np.where(
+        np.arange(n_users)[:, None] % 2, [1.0, 2.0], [-1.0, 0.0]
+    ) + 0.3 * rng.standard_normal((n_users, 2))
     outcome = np.einsum("nq,nq->n", design, latent[user]) + 0.4 * rng.standard_normal(len(user))
     likelihood = dv.UserRegression(user, design, outcome, n_users=n_users).prepare(None)[1]
     return Model(partition_prior(None), rng.standard_normal((n_users, 2)), likelihood, n_users)
@@ -66,7 +83,9 @@ def _answers_model(n_users: int = 12) -> Model:
     design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
     odds = np.where(user % 2, 2.0, -1.5) * design[:, 0] + design[:, 1]
     answers = rng.random(len(user)) < 1.0 / (1.0 + np.exp(-odds))
-    behavior = dv.BinaryOutcomes(user, design, answers, offset=np.linspace(-1, 1, len(user)), n_users=n_users)
+    behavior = dv.BinaryOutcomes(
+        user, design, answers, offset=np.linspace(-1, 1, len(user)), n_users=n_users
+    )
     likelihood = behavior.prepare(None)[1]
     return Model(partition_prior(None), rng.standard_normal((n_users, 2)), likelihood, n_users)
 
@@ -114,22 +133,33 @@ def test_vectors_of_per_user_regressions_are_those_of_one_normal_distribution() 
         np.testing.assert_allclose(found.covariances[u], covariance[mine, mine], rtol=1e-9)
         for j in range(k):
             its = slice(size + j * n, size + j * n + n)
-            np.testing.assert_allclose(found.crosses[j, u], covariance[mine, its], rtol=1e-8, atol=1e-12)
-            np.testing.assert_allclose(found.component_covariances[j], covariance[its, its], rtol=1e-9)
+            np.testing.assert_allclose(
+                found.crosses[j, u], covariance[mine, its], rtol=1e-8, atol=1e-12
+            )
+            np.testing.assert_allclose(
+                found.component_covariances[j], covariance[its, its], rtol=1e-9
+            )
     entropy = 0.5 * (np.linalg.slogdet(covariance)[1] + len(linear) * (1.0 + np.log(2 * np.pi)))
     residual = likelihood.residual(found.means)
-    spread = sum(np.sum(found.equations.squares[u] * covariance[u * n : u * n + n, u * n : u * n + n]) for u in range(n_users))
+    spread = sum(
+        np.sum(found.equations.squares[u] * covariance[u * n : u * n + n, u * n : u * n + n])
+        for u in range(n_users)
+    )
     log_noise = 0.5 * len(residual) * (found.noise.mean_log - np.log(2 * np.pi))
     of_noise = found.bound() - entropy - log_noise + 0.5 * noise * (residual @ residual + spread)
     prior_of_noise = likelihood._working_prior
     half = 0.5 * prior_of_noise.dof
-    expected = half * np.log(half) - gammaln(half) + (half - 1.0) * found.noise.mean_log - half * noise
+    expected = (
+        half * np.log(half) - gammaln(half) + (half - 1.0) * found.noise.mean_log - half * noise
+    )
     assert of_noise == pytest.approx(expected + found.noise.entropy)
     draws = found.draws(np.random.default_rng(0), 2000)
     joint = np.hstack([draws.latent.reshape(2000, -1), draws.means.reshape(2000, -1)])
     standard = (joint - mean) @ np.linalg.cholesky(precision)
     assert abs(standard.mean(axis=0) * np.sqrt(2000)).max() < 4.5
-    assert (abs(standard.T @ standard / 2000 - np.eye(len(mean))) * np.sqrt(2000)).max() < 4.5 * np.sqrt(2.0)
+    assert (
+        abs(standard.T @ standard / 2000 - np.eye(len(mean))) * np.sqrt(2000)
+    ).max() < 4.5 * np.sqrt(2.0)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -164,12 +194,16 @@ def test_an_ascent_never_falls_and_ends_where_steps_gain_nothing() -> None:
 
 
 def _log_ratio(q: MeanField, draws, i: int, z: np.ndarray) -> float:
-    """ln p(data, draw) − ln q(draw) of a fit with known α and sticks, from the definitions (M1) to (M9)."""
+    """ln p(data, draw) − ln q(draw) of a fit with known α and sticks, from the definitions (M1) to
+    (M9)."""
     total = 0.0
     weights, alpha = np.exp(draws.log_weights[i]), draws.alpha[i]
     sticks = weights / (1.0 - np.concatenate([[0.0], np.cumsum(weights)[:-1]]))
     after = q.counts[::-1].cumsum()[::-1] - q.counts
-    total += stats.beta(1, alpha).logpdf(sticks).sum() - stats.beta(1 + q.counts, alpha + after).logpdf(sticks).sum()
+    total += (
+        stats.beta(1, alpha).logpdf(sticks).sum()
+        - stats.beta(1 + q.counts, alpha + after).logpdf(sticks).sum()
+    )
     total += np.log(weights[z]).sum() - np.log(q.responsibilities[z, np.arange(len(z))]).sum()
     vectors = {"features": q.model.features, "behavior": draws.latent.latent[i]}
     for name, view in q.views.items():
@@ -180,28 +214,46 @@ def _log_ratio(q: MeanField, draws, i: int, z: np.ndarray) -> float:
         total += grid.log_prior[place] - view.scale.log_weights[place]
         unit = np.eye(n)
         total += stats.multivariate_normal(np.zeros(n), unit).logpdf(base.mean)
-        total -= stats.multivariate_normal(view.base_mean, view.base_mean_covariance).logpdf(base.mean)
+        total -= stats.multivariate_normal(view.base_mean, view.base_mean_covariance).logpdf(
+            base.mean
+        )
         for prior, law, value in (
             (stats.wishart(n, unit / n), view.base_precision, base.precision),
             (stats.wishart(n, unit / n), view.base_covariance, base.covariance),
         ):
-            total += prior.logpdf(value) - stats.wishart(law.dof, np.linalg.inv(law.inverse_scale)).logpdf(value)
+            total += prior.logpdf(value) - stats.wishart(
+                law.dof, np.linalg.inv(law.inverse_scale)
+            ).logpdf(value)
         scales = view.scale.inverse_scales(np.array(base.dof))
         for k, factor in enumerate(factors):
             precision = factor @ factor.T
-            total += stats.multivariate_normal(base.mean, np.linalg.inv(base.precision)).logpdf(means[k])
-            total += stats.wishart(base.dof, np.linalg.inv(base.dof * base.covariance)).logpdf(precision)
-            total -= stats.wishart(base.dof + view.scale.counts[k], np.linalg.inv(scales[k])).logpdf(precision)
+            total += stats.multivariate_normal(base.mean, np.linalg.inv(base.precision)).logpdf(
+                means[k]
+            )
+            total += stats.wishart(base.dof, np.linalg.inv(base.dof * base.covariance)).logpdf(
+                precision
+            )
+            total -= stats.wishart(
+                base.dof + view.scale.counts[k], np.linalg.inv(scales[k])
+            ).logpdf(precision)
             if not view.joint:
-                total -= stats.multivariate_normal(view.means[k], view.mean_covariances[k]).logpdf(means[k])
+                total -= stats.multivariate_normal(view.means[k], view.mean_covariances[k]).logpdf(
+                    means[k]
+                )
             mine = vectors[name][z == k]
             if len(mine):
-                total += np.sum(stats.multivariate_normal(means[k], np.linalg.inv(precision)).logpdf(mine))
+                total += np.sum(
+                    stats.multivariate_normal(means[k], np.linalg.inv(precision)).logpdf(mine)
+                )
     likelihood, params = q.model.likelihood, draws.latent.params[i]
     noise = params["noise_precision"]
     residual = likelihood.residual(draws.latent.latent[i], params["coefficients"])
-    total += stats.norm(0, noise**-0.5).logpdf(residual).sum() + stats.gamma(0.5, scale=2.0).logpdf(noise)
-    total -= stats.gamma(0.5 * q.latent.noise.dof, scale=2.0 / q.latent.noise.inverse_scale).logpdf(noise)
+    total += stats.norm(0, noise**-0.5).logpdf(residual).sum() + stats.gamma(0.5, scale=2.0).logpdf(
+        noise
+    )
+    total -= stats.gamma(0.5 * q.latent.noise.dof, scale=2.0 / q.latent.noise.inverse_scale).logpdf(
+        noise
+    )
     joint = np.concatenate([draws.latent.latent[i, :, 0], draws.latent.means[i, :, 0]])
     return total - stats.multivariate_normal(q.latent.mean, q.latent.covariance).logpdf(joint)
 
@@ -222,18 +274,24 @@ def ended() -> MeanField:
 
 
 @pytest.mark.parametrize("size", [-0.05, 0.05])
-def test_where_updates_end_no_factor_can_be_changed_for_the_better(ended: MeanField, size: float) -> None:
+def test_where_updates_end_no_factor_can_be_changed_for_the_better(
+    ended: MeanField, size: float
+) -> None:
     features, behavior = ended.views["features"], ended.views["behavior"]
     shift, scale = size * np.ones(2), 1.0 + size
 
     def with_view(name: str, **changes) -> MeanField:
-        return replace(ended, views={**ended.views, name: replace(ended.views[name], **changes)}, sums={})
+        return replace(
+            ended, views={**ended.views, name: replace(ended.views[name], **changes)}, sums={}
+        )
 
     def wider(law, by: float):
         return replace(law, inverse_scale=by * law.inverse_scale)
 
     moved = ended.latent.mean + size * np.eye(len(ended.latent.mean))[0]
-    responsibilities = ended.responsibilities * np.exp(size * np.arange(ended.n_components))[:, None]
+    responsibilities = (
+        ended.responsibilities * np.exp(size * np.arange(ended.n_components))[:, None]
+    )
     responsibilities /= responsibilities.sum(axis=0)
     entropy = -float(np.sum(responsibilities * np.log(responsibilities)))
     changed = [
@@ -245,14 +303,23 @@ def test_where_updates_end_no_factor_can_be_changed_for_the_better(ended: MeanFi
         with_view("behavior", base_covariance=wider(behavior.base_covariance, scale)),
         replace(ended, latent=replace(ended.latent, mean=moved), sums={}),
         replace(ended, latent=replace(ended.latent, factor=scale * ended.latent.factor), sums={}),
-        replace(ended, latent=replace(ended.latent, noise=ended.latent.noise._replace(dof=scale * ended.latent.noise.dof))),
+        replace(
+            ended,
+            latent=replace(
+                ended.latent, noise=ended.latent.noise._replace(dof=scale * ended.latent.noise.dof)
+            ),
+        ),
         replace(ended, responsibilities=responsibilities, entropy=entropy, sums={}),
     ]
     # q(μ) of the behavior is a part of the changed latent factor
     for place in (6, 7):
         latent = changed[place].latent
         own = {"means": latent.component_means, "mean_covariances": latent.component_covariances}
-        changed[place] = replace(changed[place], views={**changed[place].views, "behavior": replace(behavior, **own)}, sums={})
+        changed[place] = replace(
+            changed[place],
+            views={**changed[place].views, "behavior": replace(behavior, **own)},
+            sums={},
+        )
     for q in changed:
         assert q.bound < ended.bound - 1e-7
 
@@ -262,7 +329,13 @@ def test_with_one_known_cluster_and_noise_coefficients_are_exact() -> None:
     likelihood = model.likelihood
     latent = replace(likelihood.approximate(), noise=G(3.0, 2.0))
     precision, mean, pinned = 1.7, 0.4, 1e12
-    prior = SoftPrior(np.ones((1, 12)), np.array([[[precision]]]), np.array([[pinned]]), np.array([mean]), np.array([[mean]]))
+    prior = SoftPrior(
+        np.ones((1, 12)),
+        np.array([[[precision]]]),
+        np.array([[pinned]]),
+        np.array([mean]),
+        np.array([[mean]]),
+    )
     found = latent.with_latent(prior)
     design, noise = np.asarray(likelihood.design), latent.noise.mean
     exact = np.linalg.inv(precision * np.eye(12) + noise * design.T @ design)

@@ -1,4 +1,5 @@
-"""The variational engine over shards: the numbers of the engine in memory, whoever does the work."""
+"""The variational engine over shards: the numbers of the engine in memory, whoever does the
+work."""
 
 import os
 import signal
@@ -14,7 +15,12 @@ from joblib import parallel_config
 import dualview as dv
 import shard_tasks
 from dualview.behaviors import threads_noise
-from dualview.behaviors.likelihoods.soft_many_threads import N_PROBES, N_SIGNS, ManyEquations, SoftManyThreads
+from dualview.behaviors.likelihoods.soft_many_threads import (
+    N_PROBES,
+    N_SIGNS,
+    ManyEquations,
+    SoftManyThreads,
+)
 from dualview.behaviors.likelihoods.systems import SparseRows
 from dualview.engines.variational.mean_field import MeanField
 from dualview.engines.variational.moves import deleted, merged, split
@@ -35,7 +41,10 @@ from dualview.inputs.sharded import crew_of, modelled_shards
 
 N_USERS, N_THREADS = 50, 130
 PRIOR = dv.GaussianPrior(40.0, 900.0)
-ROUNDING = {"rtol": 1e-6, "atol": 1e-7}  # of sums in another order, through conjugate gradients that end early
+ROUNDING = {
+    "rtol": 1e-6,
+    "atol": 1e-7,
+}  # of sums in another order, through conjugate gradients that end early
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +63,29 @@ def estimator() -> dv.DualViewMixture:
 
 
 @pytest.fixture(scope="module")
-def shards(forum: dv.datasets.Forum, behavior: dv.SharedOutcome, tmp_path_factory: pytest.TempPathFactory) -> dv.Shards:
+def shards(
+    forum: dv.datasets.Forum, behavior: dv.SharedOutcome, tmp_path_factory: pytest.TempPathFactory
+) -> dv.Shards:
     folder = tmp_path_factory.mktemp("shards") / "forum"
-    return dv.write_shards(folder, forum.features, behavior, users_per_shard=20, threads_per_shard=40)
+    return dv.write_shards(
+        folder, forum.features, behavior, users_per_shard=20, threads_per_shard=40
+    )
 
 
 @pytest.fixture(scope="module")
-def inside(estimator: dv.DualViewMixture, forum: dv.datasets.Forum, behavior: dv.SharedOutcome) -> Modelled:
+def inside(
+    estimator: dv.DualViewMixture, forum: dv.datasets.Forum, behavior: dv.SharedOutcome
+) -> Modelled:
     """The model in memory."""
     return modelled(estimator, checked_data(estimator, forum.features, behavior))
 
 
-def sharded_model(estimator: dv.DualViewMixture, shards: dv.Shards, crew: Crew, key: str) -> ShardedModel:
-    model = modelled_shards(estimator, ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache))).model
+def sharded_model(
+    estimator: dv.DualViewMixture, shards: dv.Shards, crew: Crew, key: str
+) -> ShardedModel:
+    model = modelled_shards(
+        estimator, ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache))
+    ).model
     assert isinstance(model, ShardedModel)
     return model
 
@@ -90,7 +109,9 @@ def latent(inside: Modelled) -> SoftManyThreads:
     likelihood = inside.model.likelihood
     rows = SparseRows(likelihood.design)
     drawn = noise.normals("threads", slice(0, N_PROBES), 0, N_THREADS)
-    gram_noise = np.stack([rows.transposed_times(np.ascontiguousarray(column)) for column in drawn.T], axis=1)
+    gram_noise = np.stack(
+        [rows.transposed_times(np.ascontiguousarray(column)) for column in drawn.T], axis=1
+    )
     signs = np.stack([noise.signs(column, 0, N_USERS) for column in range(N_SIGNS)], axis=1)
     weighted = rows.transposed_times(likelihood.outcome)
     own = noise.normals("users", slice(0, N_PROBES), 0, N_USERS)
@@ -121,7 +142,13 @@ def _steps(q: MeanField, n: int) -> list[MeanField]:
 def numbers(q: MeanField) -> np.ndarray:
     """Everything that a step changes."""
     assert q.latent is not None
-    parts = [[q.bound, q.evidence, q.entropy], q.counts, q.weights.log_weights, *q.numbers(), q.responsibilities.ravel()]
+    parts = [
+        [q.bound, q.evidence, q.entropy],
+        q.counts,
+        q.weights.log_weights,
+        *q.numbers(),
+        q.responsibilities.ravel(),
+    ]
     return np.concatenate([*parts, q.latent.means.ravel(), q.latent.covariances.ravel()])
 
 
@@ -141,7 +168,9 @@ def test_the_constant_of_the_noise_is_that_in_memory(
     assert model.likelihood.noise_variance == behavior.noise_constant
     monkeypatch.setattr(threads_noise, "_MOST_EXACT", 10)
     with Alone() as crew:
-        estimated = sharded_model(estimator, shards, crew, "by Lanczos' method").likelihood.noise_variance
+        estimated = sharded_model(
+            estimator, shards, crew, "by Lanczos' method"
+        ).likelihood.noise_variance
     assert estimated != behavior.noise_constant
     assert estimated == pytest.approx(behavior.noise_constant, rel=0.3)
 
@@ -149,18 +178,29 @@ def test_the_constant_of_the_noise_is_that_in_memory(
 def test_steps_are_those_in_memory(steps: list[MeanField], steps_inside: list[MeanField]) -> None:
     for own, other in zip(steps, steps_inside, strict=True):
         np.testing.assert_allclose(numbers(own), numbers(other), **ROUNDING)
-    assert steps[-1].latent.reported_bound() == pytest.approx(steps_inside[-1].latent.reported_bound(), rel=1e-9)
+    assert steps[-1].latent.reported_bound() == pytest.approx(
+        steps_inside[-1].latent.reported_bound(), rel=1e-9
+    )
     assert not np.allclose(numbers(steps[1]), numbers(steps[2]), rtol=1e-4)
 
 
-def test_changes_of_components_are_those_in_memory(steps: list[MeanField], steps_inside: list[MeanField]) -> None:
+def test_changes_of_components_are_those_in_memory(
+    steps: list[MeanField], steps_inside: list[MeanField]
+) -> None:
     trials = [
-        [merged(q, 0, 1), deleted(q, q.table(), 2), split(q, 1, list(q.views)), q.reordered(np.array([2, 0, 1, 4, 3]))]
+        [
+            merged(q, 0, 1),
+            deleted(q, q.table(), 2),
+            split(q, 1, list(q.views)),
+            q.reordered(np.array([2, 0, 1, 4, 3])),
+        ]
         for q in (steps[-1], steps_inside[-1])
     ]
     for own, other in zip(*trials, strict=True):
         np.testing.assert_allclose(numbers(own), numbers(other), **ROUNDING)
-        np.testing.assert_allclose(numbers(own.trial_step()), numbers(other.trial_step()), **ROUNDING)
+        np.testing.assert_allclose(
+            numbers(own.trial_step()), numbers(other.trial_step()), **ROUNDING
+        )
     twice = [split(merged(q, 0, 1), 2, ["features"]) for q in (steps[-1], steps_inside[-1])]
     np.testing.assert_allclose(numbers(twice[0]), numbers(twice[1]), **ROUNDING)
 
@@ -178,7 +218,9 @@ def test_other_sizes_of_shards_give_the_same_to_rounding(
     steps: list[MeanField],
     tmp_path: Path,
 ) -> None:
-    other = dv.write_shards(tmp_path / "forum", forum.features, behavior, users_per_shard=7, threads_per_shard=100)
+    other = dv.write_shards(
+        tmp_path / "forum", forum.features, behavior, users_per_shard=7, threads_per_shard=100
+    )
     with Alone() as crew:
         found = _steps(begun(sharded_model(estimator, other, crew, "other sizes"), labels), 2)
     np.testing.assert_allclose(numbers(found[-1]), numbers(steps[2]), **ROUNDING)
@@ -197,14 +239,27 @@ def test_processes_give_the_same_to_the_last_bit(
         q = begun(sharded_model(estimator, shards, crew, "processes"), labels)
         np.testing.assert_array_equal(numbers(q), numbers(steps[0]))
         first, argument = crew.pids, (str(tmp_path / "died"), 1.0)
-        own = list(crew.run(q.data.source, [Task(shard_tasks.die_once, number, argument) for number in range(3)]))
+        own = list(
+            crew.run(
+                q.data.source, [Task(shard_tasks.die_once, number, argument) for number in range(3)]
+            )
+        )
         assert (tmp_path / "died").exists()
-        np.testing.assert_array_equal(own, [1.0 + Keeper(q.data.source, 0.0).features(number).sum() for number in range(3)])
+        np.testing.assert_array_equal(
+            own, [1.0 + Keeper(q.data.source, 0.0).features(number).sum() for number in range(3)]
+        )
         assert crew.pids[0] == first[0]
         assert crew.pids[1] != first[1]
         np.testing.assert_array_equal(numbers(q.step()), numbers(steps[1]))
-        with pytest.raises(FileError, match="no such folder"):  # an error of a task is that of the fit
-            list(crew.run(replace(q.data.source, key="gone", folder=str(tmp_path / "gone")), [Task(work.gram, 0)]))
+        with pytest.raises(
+            FileError, match="no such folder"
+        ):  # an error of a task is that of the fit
+            list(
+                crew.run(
+                    replace(q.data.source, key="gone", folder=str(tmp_path / "gone")),
+                    [Task(work.gram, 0)],
+                )
+            )
         monkeypatch.setattr(crews, "MOST_DEATHS", 1)
         with pytest.raises(DualViewError, match="died 1 times with the same shards"):
             list(crew.run(q.data.source, [Task(shard_tasks.die, 0)]))
@@ -229,17 +284,32 @@ def test_three_processes_too(
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
 def test_a_dask_cluster_too(
-    estimator: dv.DualViewMixture, shards: dv.Shards, labels: np.ndarray, steps: list[MeanField], tmp_path: Path
+    estimator: dv.DualViewMixture,
+    shards: dv.Shards,
+    labels: np.ndarray,
+    steps: list[MeanField],
+    tmp_path: Path,
 ) -> None:
     """Also when one of its workers is killed, and where it is found by joblib's context."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "local_directory": str(tmp_path)}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client, parallel_config("dask"):
+    options = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "local_directory": str(tmp_path),
+    }
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster) as client,
+        parallel_config("dask"),
+    ):
         crew = crew_of(None)
         assert isinstance(crew, DaskCrew)
         q = begun(sharded_model(estimator, shards, crew, "dask"), labels).step()
         np.testing.assert_array_equal(numbers(q), numbers(steps[1]))
         pids = client.run(os.getpid)
-        assert set(client.run(lambda: len(work._keepers)).values()) == {2}  # before and in working units
+        assert set(client.run(lambda: len(work._keepers)).values()) == {
+            2
+        }  # before and in working units
         os.kill(next(iter(pids.values())), signal.SIGKILL)
         np.testing.assert_array_equal(numbers(q.step()), numbers(steps[2]))
         assert set(client.run(os.getpid).values()) != set(pids.values())
@@ -252,16 +322,24 @@ def test_another_order_of_tasks_gives_the_same(model: ShardedModel) -> None:
     assert found == [10, 20, 20]
 
 
-def test_memory_has_the_shards_that_it_has_room_for(shards: dv.Shards, steps: list[MeanField]) -> None:
-    """Results do not depend on it: shards and rows of q(z) that have no room are made anew each time."""
+def test_memory_has_the_shards_that_it_has_room_for(
+    shards: dv.Shards, steps: list[MeanField]
+) -> None:
+    """Results do not depend on it: shards and rows of q(z) that have no room are made anew each
+    time."""
     q = steps[-1]
     assert isinstance(q, ShardedMeanField)
     one = 8 * 2 * 20
     for room, n_kept in ((0.0, 0), (one, 1), (2.5 * one, 3), (1e9, 3)):  # the last shard is smaller
         keeper = Keeper(q.data.source, room)
-        found = [keeper.rows(number, q.recipe.cut(entry.users))[0] for number, entry in enumerate(shards.users)]
+        found = [
+            keeper.rows(number, q.recipe.cut(entry.users))[0]
+            for number, entry in enumerate(shards.users)
+        ]
         assert sum(kind == "users" for kind, _ in keeper.kept) == n_kept
-        held = sum(part.nbytes for part in keeper.kept.values()) + sum(rows.nbytes for _, rows, _ in keeper._rows.values())
+        held = sum(part.nbytes for part in keeper.kept.values()) + sum(
+            rows.nbytes for _, rows, _ in keeper._rows.values()
+        )
         assert held == keeper.used <= room
         np.testing.assert_array_equal(np.hstack(found), q.responsibilities)
     assert {rows.shape[1] for _, rows, _ in keeper._rows.values()} == {20, 10}
@@ -284,17 +362,25 @@ def test_numbers_belong_to_positions() -> None:
     np.testing.assert_array_equal(noise.normal("users", 3, 65_000, 140_000), whole[65_000:140_000])
     assert set(noise.signs(0, 10, 500)) == {-1.0, 1.0}
     assert abs(whole.mean()) < 4.5 / np.sqrt(len(whole))
-    others = [noise.normal("users", 2, 0, 9), noise.normal("threads", 3, 0, 9), noise.normal("users", 3, 0, 9, seed=1)]
+    others = [
+        noise.normal("users", 2, 0, 9),
+        noise.normal("threads", 3, 0, 9),
+        noise.normal("users", 3, 0, 9, seed=1),
+    ]
     assert all((other != whole[:9]).all() for other in others)
 
 
 @pytest.fixture(scope="module")
 def fitted(shards: dv.Shards) -> dv.DualViewMixture:
     settings = {"n_clusters": 2, "n_chains": 1, "n_draws": 6}
-    return dv.DualViewMixture(engine="variational", progress=lambda *_: None, **settings).fit(shards)
+    return dv.DualViewMixture(engine="variational", progress=lambda *_: None, **settings).fit(
+        shards
+    )
 
 
-def test_an_estimator_has_everything(fitted: dv.DualViewMixture, forum: dv.datasets.Forum, tmp_path: Path) -> None:
+def test_an_estimator_has_everything(
+    fitted: dv.DualViewMixture, forum: dv.datasets.Forum, tmp_path: Path
+) -> None:
     assert fitted.labels_.shape == fitted.latent_.shape == (N_USERS,)
     assert fitted.posterior_["z"].shape == (1, 6, N_USERS)
     assert fitted.posterior_.n_observations == N_THREADS
@@ -322,7 +408,9 @@ def test_progress_and_interrupts_reach_a_fit(shards: dv.Shards) -> None:
 
 def test_features_alone(forum: dv.datasets.Forum, tmp_path: Path) -> None:
     shards = dv.write_shards(tmp_path / "users", forum.features, users_per_shard=20)
-    model = dv.DualViewMixture(2, engine="variational", n_chains=1, n_draws=5, init="one").fit(shards)
+    model = dv.DualViewMixture(2, engine="variational", n_chains=1, n_draws=5, init="one").fit(
+        shards
+    )
     assert model.behavior_ is None
     assert model.score(forum.features) > -5.0
 

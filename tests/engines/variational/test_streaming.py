@@ -1,4 +1,5 @@
-"""More data for a variational fit: the bound of all data, the users it knows, and when a fit from scratch is due."""
+"""More data for a variational fit: the bound of all data, the users it knows, and when a fit from
+scratch is due."""
 
 import warnings
 from pathlib import Path
@@ -67,12 +68,18 @@ def test_the_bound_is_no_lower_than_that_of_a_fit_from_scratch(model: dv.DualVie
 
 @pytest.mark.parametrize("behavior", [True, False])
 def test_the_bound_rises_from_where_the_fit_before_left_it(behavior: bool) -> None:
-    before = modelled(_estimator(), Data(FEATURES[:N_OLD], ["a", "b"], FIRST if behavior else None, range(N_OLD)))
+    before = modelled(
+        _estimator(), Data(FEATURES[:N_OLD], ["a", "b"], FIRST if behavior else None, range(N_OLD))
+    )
     earlier = ascend(MeanField.start(before.model, LABELS[:N_OLD]), 1e-2, 200).q.responsibilities
-    everything = modelled(_estimator(), Data(FEATURES, ["a", "b"], ALL if behavior else None, range(N_OLD + N_NEW))).model
+    everything = modelled(
+        _estimator(), Data(FEATURES, ["a", "b"], ALL if behavior else None, range(N_OLD + N_NEW))
+    ).model
     first = entered(everything, earlier)
     np.testing.assert_array_equal(first[:, :N_OLD], earlier)
-    np.testing.assert_array_equal(first.argmax(axis=0), earlier.argmax(axis=0)[LABELS])  # users 0 and 1 have labels 0 and 1
+    np.testing.assert_array_equal(
+        first.argmax(axis=0), earlier.argmax(axis=0)[LABELS]
+    )  # users 0 and 1 have labels 0 and 1
     start = MeanField.given(everything, first)
     found = VariationalEngine().resume(everything, [earlier], np.arange(N_OLD + N_NEW) >= N_OLD)
     assert found.best.bound >= start.bound
@@ -81,7 +88,9 @@ def test_the_bound_rises_from_where_the_fit_before_left_it(behavior: bool) -> No
 
 
 @pytest.mark.slow
-def test_users_enter_where_coefficients_are_too_many_to_factorise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_enter_where_coefficients_are_too_many_to_factorise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dualview.behaviors.likelihoods.threads._MOST_FACTORISED", 4)
     estimator = _estimator().fit(FEATURES[:N_OLD], FIRST).partial_fit(FEATURES[N_OLD:], MORE)
     assert adjusted_rand_score(estimator.labels_, LABELS) == 1.0
@@ -99,7 +108,9 @@ def test_without_observed_views_new_users_enter_by_the_weights_of_clusters() -> 
 def test_a_cluster_of_new_users_is_found_and_a_fit_from_scratch_called_for() -> None:
     apart = np.vstack([FEATURES[:N_OLD], RNG.standard_normal((N_NEW, 2)) + np.array([3.0, -20.0])])
     estimator = _estimator().fit(apart[:N_OLD])
-    with pytest.warns(ConvergenceWarning, match="from scratch is due: 8 of 24 users are in clusters"):
+    with pytest.warns(
+        ConvergenceWarning, match="from scratch is due: 8 of 24 users are in clusters"
+    ):
         estimator.partial_fit(apart[N_OLD:])
     assert estimator.n_clusters_ == 3
     assert len(np.unique(estimator.labels_[N_OLD:])) == 1
@@ -110,7 +121,9 @@ def test_more_observations_of_known_users_need_no_features() -> None:
     design = np.column_stack([np.ones(len(user)), RNG.standard_normal(len(user))])
     outcome = LATENT[user] * design[:, 0] + 0.3 * RNG.standard_normal(len(user))
     half = np.arange(len(user)) % 2 == 0
-    first, more = (dv.UserRegression(user[rows], design[rows], outcome[rows]) for rows in (half, ~half))
+    first, more = (
+        dv.UserRegression(user[rows], design[rows], outcome[rows]) for rows in (half, ~half)
+    )
     estimator = _estimator(n_chains=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of one start
@@ -123,18 +136,24 @@ def test_more_observations_of_known_users_need_no_features() -> None:
 def test_other_engines_say_which_one_has_it() -> None:
     estimator = dv.DualViewMixture()
     assert not hasattr(estimator, "partial_fit")
-    with pytest.raises(EngineError, match='engine="variational"; this estimator has engine="gibbs"'):
+    with pytest.raises(
+        EngineError, match='engine="variational"; this estimator has engine="gibbs"'
+    ):
         estimator.partial_fit(FEATURES)
 
 
 def test_a_loaded_posterior_cannot_be_continued(model: dv.DualViewMixture, tmp_path: Path) -> None:
     model.posterior_.save(tmp_path / "run.nc")
-    loaded = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc")).set_params(engine="variational")
+    loaded = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc")).set_params(
+        engine="variational"
+    )
     with pytest.raises(InputError, match="loaded from a file"):
         loaded.partial_fit(FEATURES)
 
 
-def test_fewer_clusters_than_before_or_a_checkpoint_are_refused(model: dv.DualViewMixture, tmp_path: Path) -> None:
+def test_fewer_clusters_than_before_or_a_checkpoint_are_refused(
+    model: dv.DualViewMixture, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match="n_clusters=1 is fewer"):
         model.set_params(n_clusters=1).partial_fit(FEATURES[:1])
     with pytest.raises(InputError, match="no checkpoint"):
@@ -142,7 +161,9 @@ def test_fewer_clusters_than_before_or_a_checkpoint_are_refused(model: dv.DualVi
     model.set_params(checkpoint=None)
 
 
-def _data(ids: list[str] | None = None, behavior: dv.SharedOutcome | dv.UserRegression | None = None) -> Data:
+def _data(
+    ids: list[str] | None = None, behavior: dv.SharedOutcome | dv.UserRegression | None = None
+) -> Data:
     return Data(FEATURES[:3], ["x0", "x1"], behavior, range(3) if ids is None else ids)
 
 
@@ -159,7 +180,9 @@ def test_users_are_matched_by_their_ids() -> None:
     data, news = appended(_fitted_to(2), _data(["a", "b", "c"], threads), rows, new)
     assert list(data.users) == ["a", "b", "c", "d", "e"]
     assert isinstance(data.behavior, dv.SharedOutcome)
-    np.testing.assert_array_equal(data.behavior.participation[3:], [[0, 2, 0, 0, 1], [0, 1, 0, 3, 0]])
+    np.testing.assert_array_equal(
+        data.behavior.participation[3:], [[0, 2, 0, 0, 1], [0, 1, 0, 3, 0]]
+    )
     np.testing.assert_array_equal(data.features, FEATURES[:5])
     assert news.tolist() == [False, True, False, True, True]
 
@@ -174,7 +197,12 @@ def test_users_without_ids_are_appended_in_order() -> None:
     data, news = appended(_fitted_to(2), _data(behavior=threads), FEATURES[3:5], None)
     assert data.behavior is not None
     assert (len(data.behavior), len(data.behavior.observed), news.sum()) == (5, 3, 2)
-    data, news = appended(_estimator(), Data(None, [], threads, range(3)), None, dv.SharedOutcome(np.eye(4), np.ones(4)))
+    data, news = appended(
+        _estimator(),
+        Data(None, [], threads, range(3)),
+        None,
+        dv.SharedOutcome(np.eye(4), np.ones(4)),
+    )
     assert data.n_users == 4
     assert news.all()
 
@@ -204,9 +232,19 @@ NAMED = dv.SharedOutcome(np.eye(3), [1.0, 2.0, 3.0], users=IDS)
         (_data(IDS), FEATURES[:1], None, "ids as its index"),
         (_data(IDS), pd.DataFrame(FEATURES[:1], index=["b"]), None, "already in it: b"),
         (_data(), pd.DataFrame(FEATURES[:1], index=["b"]), None, "by position"),
-        (_data(IDS, NAMED), None, dv.SharedOutcome([[1.0]], [1.0], users=["z"]), "without features: z"),
+        (
+            _data(IDS, NAMED),
+            None,
+            dv.SharedOutcome([[1.0]], [1.0], users=["z"]),
+            "without features: z",
+        ),
         (_data(), FEATURES[:1], "threads", "must be a behavior"),
-        (Data(None, [], NAMED, IDS), None, dv.SharedOutcome(np.eye(4), np.ones(4)), "the ids of its users"),
+        (
+            Data(None, [], NAMED, IDS),
+            None,
+            dv.SharedOutcome(np.eye(4), np.ones(4)),
+            "the ids of its users",
+        ),
         (
             _data(behavior=dv.SharedOutcome(np.eye(3), [1.0, 2.0, 3.0])),
             None,
@@ -223,14 +261,18 @@ def test_what_cannot_be_appended_is_an_error(data: Data, X, y, text: str) -> Non
 @pytest.mark.parametrize(
     ("behavior", "text"),
     [
-        (dv.SharedOutcome(np.eye(3), np.ones(3), groups={"section": ["a", "b", "a"]}), "A SharedOutcome with groups cannot"),
+        (
+            dv.SharedOutcome(np.eye(3), np.ones(3), groups={"section": ["a", "b", "a"]}),
+            "A SharedOutcome with groups cannot",
+        ),
         (
             dv.UserRegression([0, 1], [[1.0], [1.0]], [1.0, 2.0], common=[[1.0], [3.0]]),
             "A UserRegression with effects outside the mixture cannot",
         ),
         (
             dv.UserRegression([0, 1], [[1.0], [1.0]], [1.0, 2.0], standard_errors=[1.0, 1.0]),
-            "A UserRegression whose outcomes are not exact numbers, or have standard errors, cannot",
+            "A UserRegression whose outcomes are not exact numbers, or have standard errors, "
+            "cannot",
         ),
     ],
 )
@@ -249,7 +291,9 @@ def test_threads_that_are_known_are_not_taken_twice() -> None:
 
 def test_a_fit_from_scratch_is_due_when_half_of_the_users_are_new() -> None:
     assert new_users_apart(np.array([[1.0, 1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0, 0.0]]), 2) == 2
-    facts = ApproximationFacts([StartFacts(-10.0, 3, 20, True, 1.0)], 1, 0.3, True, "6 of 10 users have entered")
+    facts = ApproximationFacts(
+        [StartFacts(-10.0, 3, 20, True, 1.0)], 1, 0.3, True, "6 of 10 users have entered"
+    )
     assert ApproximationFacts.from_json(facts.to_json()) == facts
     converged, text = facts.verdict()
     assert not converged

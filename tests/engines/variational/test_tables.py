@@ -1,4 +1,5 @@
-"""Tables with missing cells, intervals and categories in the variational engine: the bound, its parts, and fits."""
+"""Tables with missing cells, intervals and categories in the variational engine: the bound, its
+parts, and fits."""
 
 from dataclasses import replace
 
@@ -23,7 +24,9 @@ RNG = np.random.default_rng(8)
 TABLE = 4.0 * LABELS[:, None] + RNG.standard_normal((N_USERS, 3)) @ np.array(
     [[1.0, 0.6, 0.0], [0.0, 0.8, 0.3], [0.0, 0.0, 1.0]]
 )
-CODES = np.column_stack([np.where(RNG.random(N_USERS) < 0.8, LABELS, 1 - LABELS), RNG.integers(-1, 3, N_USERS)]).astype(float)
+CODES = np.column_stack(
+    [np.where(RNG.random(N_USERS) < 0.8, LABELS, 1 - LABELS), RNG.integers(-1, 3, N_USERS)]
+).astype(float)
 CATEGORIES = {"categories": Observed(NominalView(((0.5, 0.5), (0.3, 0.3, 0.4))), CODES)}
 
 
@@ -45,7 +48,9 @@ def _model(missing: bool, rounded: bool, nominal: bool, n_clusters: int | None =
     intervals = _intervals(missing, rounded)
     working = np.ascontiguousarray((intervals.start - intervals.mean) @ intervals.inverse.T)
     others = CATEGORIES if nominal else {}
-    return Model(partition_prior(n_clusters), working, None, N_USERS, others=others, intervals=intervals)
+    return Model(
+        partition_prior(n_clusters), working, None, N_USERS, others=others, intervals=intervals
+    )
 
 
 KINDS = {
@@ -78,7 +83,10 @@ def test_categories_alone_are_a_model() -> None:
         before = q.bound
 
 
-MEAN, PRECISION = np.array([0.3, -0.2, 0.1]), np.array([[2.0, 0.5, -0.3], [0.5, 1.0, 0.2], [-0.3, 0.2, 1.5]])
+MEAN, PRECISION = (
+    np.array([0.3, -0.2, 0.1]),
+    np.array([[2.0, 0.5, -0.3], [0.5, 1.0, 0.2], [-0.3, 0.2, 1.5]]),
+)
 
 
 def _in_data_units(intervals: Intervals) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +99,9 @@ def test_missing_cells_are_integrated_out_exactly() -> None:
     cells = SoftCells.start(intervals, 1).updated(MEAN[None], PRECISION[None])
     mean, covariance = _in_data_units(intervals)
     height = 0.5 * (np.linalg.slogdet(PRECISION)[1] - 3 * np.log(2 * np.pi))
-    volume = np.log(np.diagonal(intervals.factor)).sum()  # scores are those of densities in working units
+    volume = np.log(
+        np.diagonal(intervals.factor)
+    ).sum()  # scores are those of densities in working units
     found = height + cells.scores(MEAN[None], PRECISION[None])[0] - volume
     for row, user in enumerate(cells.users):
         seen = intervals.low[user] == intervals.high[user]
@@ -113,7 +123,9 @@ def test_cells_known_to_an_interval_are_bounded_from_below_and_one_of_them_exact
     for _ in range(30):
         cells = cells.updated(MEAN[None], PRECISION[None])
     mean, covariance = _in_data_units(intervals)
-    found = cells.scores(MEAN[None], PRECISION[None])[0] + 0.5 * (np.linalg.slogdet(PRECISION)[1] - 3 * np.log(2 * np.pi))
+    found = cells.scores(MEAN[None], PRECISION[None])[0] + 0.5 * (
+        np.linalg.slogdet(PRECISION)[1] - 3 * np.log(2 * np.pi)
+    )
     found -= np.log(np.diagonal(intervals.factor)).sum()
     for row, user in enumerate(cells.users):
         hidden = intervals.low[user] < intervals.high[user]
@@ -122,7 +134,10 @@ def test_cells_known_to_an_interval_are_bounded_from_below_and_one_of_them_exact
         loading = covariance[np.ix_(hidden, seen)] @ np.linalg.inv(law.cov)
         middle = mean[hidden] + loading @ (intervals.low[user, seen] - law.mean)
         left = covariance[np.ix_(hidden, hidden)] - loading @ covariance[np.ix_(seen, hidden)]
-        ends = np.clip(intervals.low[user, hidden], -1e3, 1e3), np.clip(intervals.high[user, hidden], -1e3, 1e3)
+        ends = (
+            np.clip(intervals.low[user, hidden], -1e3, 1e3),
+            np.clip(intervals.high[user, hidden], -1e3, 1e3),
+        )
         inside = stats.multivariate_normal(middle, left).cdf(ends[1], lower_limit=ends[0])
         exact = law.logpdf(intervals.low[user, seen]) + np.log(inside)
         assert found[row] <= exact + 1e-6
@@ -134,7 +149,9 @@ def test_an_update_of_interval_cells_never_lowers_their_scores() -> None:
     cells = SoftCells.start(_intervals(True, True), 1).updated(MEAN[None], PRECISION[None])
     for _ in range(10):
         better = cells.updated(MEAN[None], PRECISION[None])
-        gain = better.scores(MEAN[None], PRECISION[None]) - cells.scores(MEAN[None], PRECISION[None])
+        gain = better.scores(MEAN[None], PRECISION[None]) - cells.scores(
+            MEAN[None], PRECISION[None]
+        )
         assert gain.min() > -1e-12
         cells = better
 
@@ -159,7 +176,9 @@ def test_the_factor_of_a_column_is_exact() -> None:
     shares, counts = np.array([0.2, 0.3, 0.5]), np.array([[3.0, 0.0, 1.5], [0.2, 4.0, 0.0]])
     column = ColumnFactor.best(shares, counts)
     total = column.bound() + np.sum(counts * column.logs)
-    assert total == pytest.approx(np.logaddexp.reduce(column._log_prior + column._log_norms))  # ln p(counts), nothing lost
+    assert total == pytest.approx(
+        np.logaddexp.reduce(column._log_prior + column._log_norms)
+    )  # ln p(counts), nothing lost
     worse = replace(column, log_weights=np.roll(column.log_weights, 3))
     assert worse.bound() + np.sum(counts * worse.logs) < total
     sequence = ColumnFactor(shares, np.array([[3.0, 0.0, 1.0]]), column.log_weights)
@@ -181,12 +200,16 @@ def test_at_a_state_missing_cells_are_integrated_out_of_scores() -> None:
     volume = np.log(np.diagonal(intervals.factor)).sum()
     for k, (mean, factor) in enumerate(zip(*state.components, strict=True)):
         covariance = intervals.factor @ np.linalg.inv(factor @ factor.T) @ intervals.factor.T
-        law = stats.multivariate_normal((intervals.mean + intervals.factor @ mean)[seen], covariance[np.ix_(seen, seen)])
+        law = stats.multivariate_normal(
+            (intervals.mean + intervals.factor @ mean)[seen], covariance[np.ix_(seen, seen)]
+        )
         assert found[k, user] - volume == pytest.approx(law.logpdf(TABLE[user, seen]))
     levels = draws.views["categories"][1].logs
     found = q.views["categories"].scores(draws.views["categories"][1], q.vectors("categories"))
     for u, (first, second) in enumerate(CODES.astype(int)):
-        np.testing.assert_allclose(found[:, u], levels[:, first] + (levels[:, 2 + second] if second >= 0 else 0.0))
+        np.testing.assert_allclose(
+            found[:, u], levels[:, first] + (levels[:, 2 + second] if second >= 0 else 0.0)
+        )
 
 
 def test_drawn_cells_are_inside_their_intervals_and_as_spread_as_q_says() -> None:
@@ -196,7 +219,9 @@ def test_drawn_cells_are_inside_their_intervals_and_as_spread_as_q_says() -> Non
         q = q.step()
     assert model.intervals is not None
     users, columns = model.intervals.cells
-    found = np.array([state.views["features"].cells for state in states(np.random.default_rng(1), q, 400)])
+    found = np.array(
+        [state.views["features"].cells for state in states(np.random.default_rng(1), q, 400)]
+    )
     low, high = model.intervals.low[users, columns], model.intervals.high[users, columns]
     assert ((found >= low) & (found <= high)).all()
     cells = q.seen["features"].hidden
@@ -241,6 +266,10 @@ def test_tables_of_every_kind_are_fitted_imputed_and_streamed(table: pd.DataFram
 def test_a_missing_cell_may_come_with_new_users() -> None:
     holes = TABLE.copy()
     holes[N_USERS - 1, 0] = np.nan
-    model = dv.DualViewMixture(engine="variational", n_chains=2, n_draws=20).fit(TABLE[:15]).partial_fit(holes[15:])
+    model = (
+        dv.DualViewMixture(engine="variational", n_chains=2, n_draws=20)
+        .fit(TABLE[:15])
+        .partial_fit(holes[15:])
+    )
     assert model.posterior_.cells is not None
     assert model.posterior_["features.cells"].shape == (2, 20, 1)

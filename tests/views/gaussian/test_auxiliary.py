@@ -1,4 +1,5 @@
-"""Auxiliary components without their means: what is integrated out, what is drawn, and digits at extreme precisions."""
+"""Auxiliary components without their means: what is integrated out, what is drawn, and digits at
+extreme precisions."""
 
 import numpy as np
 import pytest
@@ -21,7 +22,12 @@ class Auxiliary:
         means = self.rng.standard_normal((3, n_dims))
         factors = np.array([upper_factor(positive_definite(self.rng, n_dims)) for _ in range(3)])
         self.components = Components(means, factors)
-        self.base = Base(self.rng.standard_normal(n_dims), positive_definite(self.rng, n_dims), np.eye(n_dims), n_dims + 1.0)
+        self.base = Base(
+            self.rng.standard_normal(n_dims),
+            positive_definite(self.rng, n_dims),
+            np.eye(n_dims),
+            n_dims + 1.0,
+        )
         self.cores = np.zeros((3, n_dims, n_dims))
         self.precision = factors[1] @ factors[1].T
 
@@ -33,14 +39,18 @@ class Auxiliary:
 
     def view(self, cores):
         n_dims = len(self.base.mean)
-        return kind.Gaussian(np.ones((2, n_dims)), np.ones((n_dims, 2)), self.components, cores, self.base, PUBLISHED)
+        return kind.Gaussian(
+            np.ones((2, n_dims)), np.ones((n_dims, 2)), self.components, cores, self.base, PUBLISHED
+        )
 
     def log_without_mean(self, x):
         """ln p(x | S) = ln p(x | μ, S) + ln p(μ) − ln p(μ | x, S), for any μ."""
         mean, base = self.rng.standard_normal(len(x)), self.base
         total = self.precision + base.precision
         expected = np.linalg.solve(total, self.precision @ x + base.precision @ base.mean)
-        joint = naive.log_normal(x, mean, self.precision) + naive.log_normal(mean, base.mean, base.precision)
+        joint = naive.log_normal(x, mean, self.precision) + naive.log_normal(
+            mean, base.mean, base.precision
+        )
         return joint - naive.log_normal(mean, expected, total)
 
 
@@ -54,7 +64,9 @@ def test_an_auxiliary_component_is_the_joint_without_its_mean(n_dims):
 
 def test_a_mutant_is_not():
     case = Auxiliary(2)
-    law = case.marginalise(mutate(auxiliary.marginalise_mean, "add_to_cholesky(spread, vector)", "vector[0] = 0.0"))
+    law = case.marginalise(
+        mutate(auxiliary.marginalise_mean, "add_to_cholesky(spread, vector)", "vector[0] = 0.0")
+    )
     x = case.rng.standard_normal(2)
     assert abs(naive.log_normal(x, *law) - case.log_without_mean(x)) > 0.01
 
@@ -84,10 +96,14 @@ def test_a_view_with_cores_gives_up_means_and_gets_them_back():
     case, other = Auxiliary(2), Auxiliary(2)
     kind.retire(1, case.view(case.cores))
     other.marginalise()
-    for part, wanted in zip((*case.components, case.cores), (*other.components, other.cores), strict=True):
+    for part, wanted in zip(
+        (*case.components, case.cores), (*other.components, other.cores), strict=True
+    ):
         np.testing.assert_array_equal(part, wanted)
     kind.adopt(np.random.default_rng(1), 0, 1, case.view(case.cores))
-    auxiliary.draw_mean(np.random.default_rng(1), 1, np.ones(2), other.components, other.cores, other.base)
+    auxiliary.draw_mean(
+        np.random.default_rng(1), 1, np.ones(2), other.components, other.cores, other.base
+    )
     for part, wanted in zip(case.components, other.components, strict=True):
         np.testing.assert_array_equal(part, wanted)
 
@@ -116,7 +132,9 @@ def test_the_mean_of_an_opened_cluster_is_drawn_given_one_vector(n_dims):
         kernel(np.random.default_rng(3), 1, x, case.components, case.cores, base)
         drawn.append(case.components.means[1].copy())
     noise = np.random.default_rng(3).standard_normal(n_dims)
-    np.testing.assert_allclose(drawn[0], expected + np.linalg.solve(np.linalg.cholesky(total).T, noise), rtol=1e-9)
+    np.testing.assert_allclose(
+        drawn[0], expected + np.linalg.solve(np.linalg.cholesky(total).T, noise), rtol=1e-9
+    )
     np.testing.assert_allclose(drawn[0], drawn[1], rtol=1e-12)
     factor = case.components.factors[1]
     np.testing.assert_allclose(factor @ factor.T, case.precision, rtol=1e-12)
@@ -130,7 +148,9 @@ def test_compiled_is_plain(n_dims):
     np.testing.assert_allclose(one.components.factors, other.components.factors, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [auxiliary.marginalise_mean, python_of(auxiliary.marginalise_mean)])
+@pytest.mark.parametrize(
+    "kernel", [auxiliary.marginalise_mean, python_of(auxiliary.marginalise_mean)]
+)
 @pytest.mark.parametrize("n_dims", [1, 3])
 def test_a_component_too_wide_for_numbers_stays_as_it_is(n_dims, kernel):
     case = Auxiliary(n_dims)
@@ -144,11 +164,14 @@ def test_a_component_too_wide_for_numbers_stays_as_it_is(n_dims, kernel):
 
 @pytest.mark.parametrize("n_dims", [1, 8])
 def test_auxiliary_components_of_a_base_next_to_its_bound_have_no_nan(n_dims):
-    """β − D + 1 = 0.004: a χ² with hardly any degrees of freedom is nearly always too small for a number."""
+    """β − D + 1 = 0.004: a χ² with hardly any degrees of freedom is nearly always too small for a
+    number."""
     x = np.random.default_rng(4).standard_normal((5, n_dims))
     base = Base(np.zeros(n_dims), np.eye(n_dims), np.eye(n_dims), n_dims - 1 + 0.004)
     none = Components(np.empty((0, n_dims)), np.empty((0, n_dims, n_dims)))
-    empty = kind.Gaussian(x, np.ascontiguousarray(x.T), none, np.empty((0, n_dims, n_dims)), base, PUBLISHED)
+    empty = kind.Gaussian(
+        x, np.ascontiguousarray(x.T), none, np.empty((0, n_dims, n_dims)), base, PUBLISHED
+    )
     tables = []
     for seed in range(50):
         view = kind.open_columns(stream_of(np.random.default_rng(seed)), 3, 0, True, empty)

@@ -69,7 +69,10 @@ def test_a_record_has_the_values_that_were_put_in():
 
 def test_the_choice_sees_the_marginal_density_of_what_is_not_missing():
     view, values = record()
-    mean, precision = view.components.means[1], view.components.factors[1] @ view.components.factors[1].T
+    mean, precision = (
+        view.components.means[1],
+        view.components.factors[1] @ view.components.factors[1].T,
+    )
     covariance = FACTOR @ np.linalg.inv(precision) @ FACTOR.T
     table = np.zeros((2, 6))
     score(table, 0, 0, 6, 1, view)
@@ -78,9 +81,13 @@ def test_the_choice_sees_the_marginal_density_of_what_is_not_missing():
         seen = np.flatnonzero(~hidden[u])
         expected = 0.0
         if len(seen):
-            law = stats.multivariate_normal((MEAN + FACTOR @ mean)[seen], covariance[np.ix_(seen, seen)])
+            law = stats.multivariate_normal(
+                (MEAN + FACTOR @ mean)[seen], covariance[np.ix_(seen, seen)]
+            )
             expected = law.logpdf(values[u, seen])
-        assert table[1, u] + np.log(np.linalg.det(INVERSE)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        assert table[1, u] + np.log(np.linalg.det(INVERSE)) == pytest.approx(
+            expected, rel=1e-9, abs=1e-9
+        )
 
 
 def test_the_choice_does_not_depend_on_what_missing_cells_hold():
@@ -95,7 +102,8 @@ def test_the_choice_does_not_depend_on_what_missing_cells_hold():
 
 
 def test_nearly_singular_components_keep_their_digits():
-    """The choice of a user whose whole row is missing sees nothing of a component, however thin it is and far the cells are."""
+    """The choice of a user whose whole row is missing sees nothing of a component, however thin it
+    is and far the cells are."""
     view, _ = record()
     for k, thin in enumerate((1e-12, 1e-100)):
         view.components.factors[k, 0, 0] = thin
@@ -107,7 +115,12 @@ def test_nearly_singular_components_keep_their_digits():
     assert np.isfinite(table).all()
     np.testing.assert_allclose(table[:, 3], -np.log(np.linalg.det(INVERSE)), rtol=1e-9)
     kernels.draw_cells(
-        stream_of(np.random.default_rng(1)), 3, *(part[1] for part in view.components), view.cells, view.vectors, view.rows
+        stream_of(np.random.default_rng(1)),
+        3,
+        *(part[1] for part in view.components),
+        view.cells,
+        view.vectors,
+        view.rows,
     )
     assert np.isfinite(view.vectors[3]).all()
 
@@ -128,21 +141,27 @@ def test_missing_cells_have_the_moments_of_their_conditional():
     own = precision[1:, 1:]
     expected = centre[1:] - np.linalg.solve(own, precision[1:, 0] * (values[1, 0] - centre[0]))
     covariance = np.linalg.inv(own)
-    assert (np.abs(draws.mean(axis=0) - expected) < 5.0 * np.sqrt(np.diag(covariance) / len(draws))).all()
+    assert (
+        np.abs(draws.mean(axis=0) - expected) < 5.0 * np.sqrt(np.diag(covariance) / len(draws))
+    ).all()
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.12 * covariance.max())
 
 
 def test_an_interval_cell_has_its_conditional_law():
     """(C16): user 2 has one rounded cell, and an exact one on either side."""
     view, values = record()
-    view.cells.highs[view.cells.starts[2] : view.cells.starts[3]] += 1.0  # wider, so that the law has a shape
+    view.cells.highs[view.cells.starts[2] : view.cells.starts[3]] += (
+        1.0  # wider, so that the law has a shape
+    )
     mean, factor, centre, precision = component(np.random.default_rng(4))
     assert view.cells.starts[3] - view.cells.starts[2] == 1
     draws = many(view, 2, mean, factor)[:, 1]
     away = values[2] - centre
     expected = centre[1] - (precision[1, 0] * away[0] + precision[1, 2] * away[2]) / precision[1, 1]
     at, sd = view.cells.starts[2], precision[1, 1] ** -0.5
-    law = stats.truncnorm((view.cells.lows[at] - expected) / sd, (view.cells.highs[at] - expected) / sd, expected, sd)
+    law = stats.truncnorm(
+        (view.cells.lows[at] - expected) / sd, (view.cells.highs[at] - expected) / sd, expected, sd
+    )
     assert stats.kstest(draws, law.cdf).pvalue > 1e-4
 
 
@@ -160,7 +179,9 @@ def statistics(model, state):
     """Those of every model, and of the cells."""
     x = model.views["features"].completed(state.views["features"], model.features)
     values = np.arctan(MEAN + x @ FACTOR.T)
-    own = {f"cell {u} {d}": values[u, d] for u, d in ((0, 0), (1, 1), (1, 2), (2, 1), (3, 2), (4, 2))}
+    own = {
+        f"cell {u} {d}": values[u, d] for u, d in ((0, 0), (1, 1), (1, 2), (2, 1), (3, 2), (4, 2))
+    }
     own["spread"] = np.abs(values[1, 1] - values[1, 2])
     own["place in interval"] = np.mod(np.tan(values[2, 1]) / STEP, 1.0)
     own["together"] = (state.z[1] == state.z[2]) * abs(values[1, 1] - values[2, 1])
@@ -176,8 +197,17 @@ def test_without_such_cells_draws_are_those_of_a_table():
     x = np.random.default_rng(1).standard_normal((6, 3))
     values = MEAN + x @ FACTOR.T
     plain = Model(ChineseRestaurant(Gamma(2.0, 2.0)), x, n_users=6)
-    exact = Model(ChineseRestaurant(Gamma(2.0, 2.0)), x, n_users=6, intervals=Intervals(values, values, MEAN, FACTOR, INVERSE))
+    exact = Model(
+        ChineseRestaurant(Gamma(2.0, 2.0)),
+        x,
+        n_users=6,
+        intervals=Intervals(values, values, MEAN, FACTOR, INVERSE),
+    )
     start = plain.draw_prior(np.random.default_rng(2))
-    first, second = (checks.gibbs_step(np.random.default_rng(3), part, start) for part in (plain, exact))
+    first, second = (
+        checks.gibbs_step(np.random.default_rng(3), part, start) for part in (plain, exact)
+    )
     np.testing.assert_array_equal(first.z, second.z)
-    np.testing.assert_array_equal(first.views["features"].components.means, second.views["features"].components.means)
+    np.testing.assert_array_equal(
+        first.views["features"].components.means, second.views["features"].components.means
+    )

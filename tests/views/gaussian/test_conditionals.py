@@ -1,6 +1,8 @@
-"""A Gaussian view's conditionals: log joint − log conditional is constant; densities keep their digits; draws follow the laws.
+"""A Gaussian view's conditionals: log joint − log conditional is constant; densities keep their
+digits; draws follow the laws.
 
-Working units: m = 0, Σ = I. The joint is the naive one, written from (M1) to (M7). The moves of scale are in ``test_scales``.
+Working units: m = 0, Σ = I. The joint is the naive one, written from (M1) to (M7). The moves of
+scale are in ``test_scales``.
 """
 
 import math
@@ -53,7 +55,10 @@ class Case:
     def __init__(self, n_dims, seed=1):
         self.rng = np.random.default_rng([n_dims, seed])
         self.n_dims = n_dims
-        self.z = np.append(np.arange(N_COMPONENTS - 1), self.rng.integers(0, N_COMPONENTS - 1, N_USERS - N_COMPONENTS + 1))
+        self.z = np.append(
+            np.arange(N_COMPONENTS - 1),
+            self.rng.integers(0, N_COMPONENTS - 1, N_USERS - N_COMPONENTS + 1),
+        )
         self.x = self.rng.standard_normal((N_USERS, n_dims))
         self.view = naive.ViewState(
             means=self.rng.standard_normal((N_COMPONENTS, n_dims)),
@@ -72,7 +77,9 @@ class Case:
     def log_joint(self, **changed):
         state = naive.State(self.z, 1.0, {"features": replace(self.view, **changed)})
         constants = np.zeros(self.n_dims), np.eye(self.n_dims)
-        return naive.log_joint(state, features=self.x, feature_constants=constants, partition=("finite", N_COMPONENTS))
+        return naive.log_joint(
+            state, features=self.x, feature_constants=constants, partition=("finite", N_COMPONENTS)
+        )
 
     def component(self, name, k, value):
         """The components' values with the k-th one changed."""
@@ -92,14 +99,28 @@ class Laws:
     """The laws the kernels write into arrays, which hold nothing of use before."""
 
     def __init__(self, n_dims):
-        self.vector, self.matrix, self.scratch = (np.full(shape, np.nan) for shape in (n_dims, (n_dims, n_dims), n_dims))
+        self.vector, self.matrix, self.scratch = (
+            np.full(shape, np.nan) for shape in (n_dims, (n_dims, n_dims), n_dims)
+        )
 
     def component_precision(self, base_dof, base_covariance, count, scatter):
         base_factor = np.linalg.cholesky(base_covariance)
-        return self._wishart(gaussian.component_precision(base_dof, base_factor, count, scatter, self.matrix, self.scratch))
+        return self._wishart(
+            gaussian.component_precision(
+                base_dof, base_factor, count, scatter, self.matrix, self.scratch
+            )
+        )
 
     def component_mean(self, base_mean, base_precision, count, total, factor):
-        gaussian.component_mean(base_precision @ base_mean, base_precision, count, total, factor, self.vector, self.matrix)
+        gaussian.component_mean(
+            base_precision @ base_mean,
+            base_precision,
+            count,
+            total,
+            factor,
+            self.vector,
+            self.matrix,
+        )
         return Normal(self.vector, self.matrix)
 
     def base_mean(self, means, base_precision):
@@ -107,7 +128,9 @@ class Laws:
         return Normal(self.vector, self.matrix)
 
     def base_precision(self, means, base_mean):
-        return self._wishart(gaussian.base_precision_law(means, base_mean, self.matrix, self.scratch))
+        return self._wishart(
+            gaussian.base_precision_law(means, base_mean, self.matrix, self.scratch)
+        )
 
     def base_covariance(self, factors, base_dof):
         return self._wishart(gaussian.base_covariance_law(factors, base_dof, self.matrix))
@@ -123,9 +146,13 @@ def test_component_precision(n_dims, k):
     """(C1)"""
     case = Case(n_dims)
     view = case.view
-    law = Laws(n_dims).component_precision(view.base_dof, view.base_covariance, case.sums.counts[k], case.sums.scatters[k])
+    law = Laws(n_dims).component_precision(
+        view.base_dof, view.base_covariance, case.sums.counts[k], case.sums.scatters[k]
+    )
     points = [case.matrix() for _ in range(N_POINTS)]
-    check_ratio(lambda p: case.log_joint(**case.component("precisions", k, p)), law.log_density, points)
+    check_ratio(
+        lambda p: case.log_joint(**case.component("precisions", k, p)), law.log_density, points
+    )
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
@@ -184,7 +211,9 @@ def test_the_density_of_a_view_is_the_joint(n_dims):
 def exact_wishart_constant(dof, n_dims):
     """(Dβ/2)(ln(β/2) − 1) − Σ_{d=1..D} lnΓ((β+d−D)/2)."""
     half = dof / 2
-    return n_dims * half * (half.ln() - 1) - sum(precise_log_gamma((dof + d - n_dims) / 2) for d in range(1, int(n_dims) + 1))
+    return n_dims * half * (half.ln() - 1) - sum(
+        precise_log_gamma((dof + d - n_dims) / 2) for d in range(1, int(n_dims) + 1)
+    )
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
@@ -210,7 +239,9 @@ def exact_misfit(factor, base_covariance):
             ratio = w[i][j] / w[j][j]
             w[i] = [below - ratio * above for below, above in zip(w[i], w[j], strict=True)]
     with localcontext(prec=DIGITS):
-        ratio, rest = (Decimal(f.numerator) / Decimal(f.denominator) for f in (determinant, n - trace))
+        ratio, rest = (
+            Decimal(f.numerator) / Decimal(f.denominator) for f in (determinant, n - trace)
+        )
         return float(ratio.ln() + rest)
 
 
@@ -220,10 +251,13 @@ def test_misfit_keeps_its_digits_near_a_perfect_fit(n_dims, distance):
     rng = np.random.default_rng(n_dims)
     base_covariance = positive_definite(rng, n_dims)
     ideal = upper_factor(np.linalg.inv(base_covariance))
-    factor = ideal @ (np.eye(n_dims) + distance * np.triu(np.abs(rng.standard_normal((n_dims, n_dims)))))
+    factor = ideal @ (
+        np.eye(n_dims) + distance * np.triu(np.abs(rng.standard_normal((n_dims, n_dims))))
+    )
     value, exact = misfit(factor, base_covariance), exact_misfit(factor, base_covariance)
     assert value < 0
-    # An entry of Tᵀ W_0 T − I, of about this distance, is wrong by rounding; the value is about its square.
+    # An entry of Tᵀ W_0 T − I, of about this distance, is wrong by rounding; the value is about its
+    # square.
     condition = np.linalg.cond(base_covariance)
     assert abs(value - exact) <= 16 * n_dims * condition * EPSILON * distance * (1.0 + distance)
 
@@ -232,7 +266,10 @@ def test_misfit_keeps_its_digits_near_a_perfect_fit(n_dims, distance):
 @pytest.mark.parametrize("shrink", [1.0, 1e-6])
 def test_misfit_is_the_formula_for_nearly_singular_precisions_too(n_dims, shrink):
     rng = np.random.default_rng(20 + n_dims)
-    base_covariance, factor = positive_definite(rng, n_dims), upper_factor(positive_definite(rng, n_dims))
+    base_covariance, factor = (
+        positive_definite(rng, n_dims),
+        upper_factor(positive_definite(rng, n_dims)),
+    )
     factor[:, -1] *= shrink
     value = misfit(factor, base_covariance)
     assert value == pytest.approx(exact_misfit(factor, base_covariance), rel=1e-12)
@@ -242,9 +279,16 @@ def test_misfit_is_the_formula_for_nearly_singular_precisions_too(n_dims, shrink
 def test_log_likelihood_tables_are_scipys_densities(n_dims):
     case = Case(n_dims)
     covariances = np.linalg.inv(case.view.precisions)
-    laws = [multivariate_normal(mean, covariance) for mean, covariance in zip(case.view.means, covariances, strict=True)]
+    laws = [
+        multivariate_normal(mean, covariance)
+        for mean, covariance in zip(case.view.means, covariances, strict=True)
+    ]
     expected = np.column_stack([law.logpdf(case.x) for law in laws])
-    np.testing.assert_allclose(densities.log_likelihood(case.x, case.view.means, case.components.factors), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        densities.log_likelihood(case.x, case.view.means, case.components.factors),
+        expected,
+        rtol=1e-9,
+    )
     assigned = densities.log_assigned(case.x, case.z, case.components)
     assert assigned == pytest.approx(expected[np.arange(N_USERS), case.z].sum())
 
@@ -257,7 +301,9 @@ def check_sums(case, sums, users):
         assert counts[k] == len(inside)
         np.testing.assert_allclose(totals[k], inside.sum(axis=0), atol=1e-13)
         np.testing.assert_array_equal(scatters[k], np.tril(scatters[k]))
-        np.testing.assert_allclose(scatters[k] @ scatters[k].T, deviations.T @ deviations, atol=1e-12)
+        np.testing.assert_allclose(
+            scatters[k] @ scatters[k].T, deviations.T @ deviations, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
@@ -271,7 +317,10 @@ def test_cluster_sums_are_plain_sums(n_dims):
 @pytest.mark.parametrize("cut", [0, 1, 5, N_USERS])
 def test_sums_of_two_sets_of_users_join(n_dims, cut):
     case = Case(n_dims)
-    sums, more = (gaussian.cluster_sums(case.x[part], case.z[part], case.view.means) for part in np.split(np.arange(12), [cut]))
+    sums, more = (
+        gaussian.cluster_sums(case.x[part], case.z[part], case.view.means)
+        for part in np.split(np.arange(12), [cut])
+    )
     gaussian.join_sums(sums, more)
     check_sums(case, sums, slice(None))
 
@@ -282,13 +331,21 @@ def test_inverse_scales_keep_digits_however_far_the_points(n_dims, far):
     """(C1) with points near one long line: their scatter alone is singular in rounding."""
     rng = np.random.default_rng(30 + n_dims)
     base_covariance, centre = positive_definite(rng, n_dims), rng.standard_normal((1, n_dims))
-    x = far * np.outer(rng.standard_normal(5), rng.standard_normal(n_dims)) + rng.standard_normal((5, n_dims))
+    x = far * np.outer(rng.standard_normal(5), rng.standard_normal(n_dims)) + rng.standard_normal(
+        (5, n_dims)
+    )
     sums, laws = gaussian.cluster_sums(x, np.zeros(5, dtype=np.int64), centre), Laws(n_dims)
     laws.component_precision(4.0, base_covariance / 4.0, sums.counts[0], sums.scatters[0])
-    triangle = np.linalg.qr(np.vstack([np.linalg.cholesky(base_covariance).T, x - centre]), mode="r")
-    np.testing.assert_allclose(np.diagonal(laws.matrix), np.abs(np.diagonal(triangle)), rtol=1e3 * EPSILON * far)
+    triangle = np.linalg.qr(
+        np.vstack([np.linalg.cholesky(base_covariance).T, x - centre]), mode="r"
+    )
+    np.testing.assert_allclose(
+        np.diagonal(laws.matrix), np.abs(np.diagonal(triangle)), rtol=1e3 * EPSILON * far
+    )
     product = base_covariance + (x - centre).T @ (x - centre)
-    np.testing.assert_allclose(laws.matrix @ laws.matrix.T, product, rtol=1e-12, atol=1e-12 * np.abs(product).max())
+    np.testing.assert_allclose(
+        laws.matrix @ laws.matrix.T, product, rtol=1e-12, atol=1e-12 * np.abs(product).max()
+    )
 
 
 def laws_of_base(case, components):
@@ -296,12 +353,26 @@ def laws_of_base(case, components):
     n_dims, base, (means, factors) = case.n_dims, case.base, components
     precisions, direction = factors @ factors.transpose(0, 2, 1), np.arange(1.0, n_dims + 1)
     scale = np.linalg.inv(base.dof * base.covariance)
-    check_law((means - base.mean) @ direction / np.sqrt(direction @ np.linalg.solve(base.precision, direction)), norm.cdf)
-    along = np.einsum("i,kij,j->k", direction, precisions, direction) / (direction @ scale @ direction)
+    check_law(
+        (means - base.mean)
+        @ direction
+        / np.sqrt(direction @ np.linalg.solve(base.precision, direction)),
+        norm.cdf,
+    )
+    along = np.einsum("i,kij,j->k", direction, precisions, direction) / (
+        direction @ scale @ direction
+    )
     check_law(along, chi2(base.dof).cdf)
-    log_determinant = digamma((base.dof - np.arange(n_dims)) / 2).sum() + n_dims * math.log(2) + np.linalg.slogdet(scale)[1]
+    log_determinant = (
+        digamma((base.dof - np.arange(n_dims)) / 2).sum()
+        + n_dims * math.log(2)
+        + np.linalg.slogdet(scale)[1]
+    )
     check_mean(np.linalg.slogdet(precisions)[1], log_determinant)
-    check_mean(np.arctan(means - base.mean) * np.arctan(np.trace(precisions, axis1=1, axis2=2))[:, None], 0.0)
+    check_mean(
+        np.arctan(means - base.mean) * np.arctan(np.trace(precisions, axis1=1, axis2=2))[:, None],
+        0.0,
+    )
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
@@ -316,7 +387,9 @@ def test_components_are_drawn_into_their_places_only(n_dims):
     case = Case(n_dims)
     components = Components(np.full((6, n_dims), 9.0), np.full((6, n_dims, n_dims), 9.0))
     gaussian.draw_into(np.random.default_rng(4), 2, 5, components, case.base)
-    for array, drawn in zip(components, gaussian.draw_from_base(np.random.default_rng(4), 3, case.base), strict=True):
+    for array, drawn in zip(
+        components, gaussian.draw_from_base(np.random.default_rng(4), 3, case.base), strict=True
+    ):
         np.testing.assert_array_equal(array[2:5], drawn)
         np.testing.assert_array_equal(array[[0, 1, 5]], 9.0)
 
@@ -351,7 +424,9 @@ def test_components_are_drawn_one_after_another_from_their_laws(n_dims):
     for k in range(N_COMPONENTS):
         law = laws.component_precision(base.dof, base.covariance, sums.counts[k], sums.scatters[k])
         np.testing.assert_allclose(factors[k], drawn_wishart(rng, law), rtol=1e-9, atol=1e-12)
-        law = laws.component_mean(base.mean, base.precision, sums.counts[k], sums.totals[k], factors[k])
+        law = laws.component_mean(
+            base.mean, base.precision, sums.counts[k], sums.totals[k], factors[k]
+        )
         np.testing.assert_allclose(means[k], drawn_normal(rng, law), rtol=1e-9)
 
 
@@ -364,14 +439,20 @@ def test_base_parameters_are_drawn_each_given_the_newest_others(n_dims):
     mean = drawn_normal(rng, laws.base_mean(means, case.base.precision))
     precision_factor = drawn_wishart(rng, laws.base_precision(means, mean))
     covariance_factor = drawn_wishart(rng, laws.base_covariance(factors, case.base.dof))
-    expected = Base(mean, precision_factor @ precision_factor.T, covariance_factor @ covariance_factor.T, case.base.dof)
+    expected = Base(
+        mean,
+        precision_factor @ precision_factor.T,
+        covariance_factor @ covariance_factor.T,
+        case.base.dof,
+    )
     for got, wanted in zip(drawn, expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_a_view_is_redrawn_scales_first_then_components_then_base(n_dims):
-    """The columns of W_0's factor, where there are several, its scale and β; each given the newest of the others."""
+    """The columns of W_0's factor, where there are several, its scale and β; each given the newest
+    of the others."""
     case = Case(n_dims)
     base, sums = case.base, case.sums
     drawn = gaussian.redraw_view(np.random.default_rng(11), sums, base)
@@ -392,13 +473,16 @@ def test_a_view_is_redrawn_scales_first_then_components_then_base(n_dims):
 
 
 def redrawn_from_prior(rng, z, n_dims, n_rounds):
-    """A view from its prior with data given it, then rounds given the data: x, components and base after them."""
+    """A view from its prior with data given it, then rounds given the data: x, components and base
+    after them."""
     base = base_of(naive.draw_view(rng, 0, (np.zeros(n_dims), np.eye(n_dims))))
     components = gaussian.draw_from_base(rng, z.max() + 2, base)
     means, factors = components
     x = np.array([means[k] + np.linalg.solve(factors[k].T, rng.standard_normal(n_dims)) for k in z])
     for _ in range(n_rounds):
-        components, base = gaussian.redraw_view(rng, gaussian.cluster_sums(x, z, components.means), base)
+        components, base = gaussian.redraw_view(
+            rng, gaussian.cluster_sums(x, z, components.means), base
+        )
     return x, components, base
 
 
@@ -414,10 +498,24 @@ def test_a_view_redrawn_from_its_prior_stays_in_it(n_dims):
         away = np.einsum("ki,ij,kj->k", from_base, base.precision, from_base)
         fit = (np.einsum("uji,uj->ui", factors[z], x - means[z]) ** 2).sum()
         sizes = base.dof * np.einsum("kij,il,klj->k", factors, base.covariance, factors)
-        bases = [base.mean @ base.mean, n_dims * np.trace(base.precision), n_dims * np.trace(base.covariance)]
-        rows.append([*bases, n_dims / (base.dof - n_dims + 1), *away, fit, *chi2.cdf(sizes, n_dims * base.dof)])
+        bases = [
+            base.mean @ base.mean,
+            n_dims * np.trace(base.precision),
+            n_dims * np.trace(base.covariance),
+        ]
+        rows.append(
+            [
+                *bases,
+                n_dims / (base.dof - n_dims + 1),
+                *away,
+                fit,
+                *chi2.cdf(sizes, n_dims * base.dof),
+            ]
+        )
     columns = np.array(rows).T
-    for column, dof in zip(columns, [n_dims, n_dims**2, n_dims**2, 1, *3 * [n_dims], 6 * n_dims], strict=False):
+    for column, dof in zip(
+        columns, [n_dims, n_dims**2, n_dims**2, 1, *3 * [n_dims], 6 * n_dims], strict=False
+    ):
         check_law(column, chi2(dof).cdf)
     for ranks in columns[-3:]:
         check_law(ranks, uniform.cdf)
@@ -426,7 +524,12 @@ def test_a_view_redrawn_from_its_prior_stays_in_it(n_dims):
 @pytest.mark.slow
 def test_a_view_of_no_dimensions_is_left_alone():
     """Nothing is drawn for it, and it adds nothing."""
-    rng, z, nothing, terms = stream_of(np.random.default_rng(10)), np.array([0, 1, 1, 0]), no_view(4, 2), Terms.none(4)
+    rng, z, nothing, terms = (
+        stream_of(np.random.default_rng(10)),
+        np.array([0, 1, 1, 0]),
+        no_view(4, 2),
+        Terms.none(4),
+    )
     before = rng.copy()
     redrawn = kind.redraw(rng, z, nothing)
     assert [leaf.shape for leaf in redrawn.components] == [(2, 0), (2, 0, 0)]
@@ -443,7 +546,9 @@ def test_a_view_of_no_dimensions_is_left_alone():
     assert not kind.collapsed(opened)
 
 
-@pytest.mark.parametrize(("diagonal", "bad"), [([1.0, 1e-27], False), ([1.0, 1e-29], True), ([math.nan, 1.0], True)])
+@pytest.mark.parametrize(
+    ("diagonal", "bad"), [([1.0, 1e-27], False), ([1.0, 1e-29], True), ([math.nan, 1.0], True)]
+)
 def test_a_base_that_has_shrunk_to_nothing_is_noticed(diagonal, bad):
     assert gaussian.collapsed(np.diag(diagonal)) is bad
     assert gaussian.collapsed(np.diag([math.inf, 1.0]))
@@ -453,7 +558,11 @@ def test_a_base_that_has_shrunk_to_nothing_is_noticed(diagonal, bad):
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_compiled_numbers_are_those_of_python(n_dims):
     case = Case(n_dims)
-    scratch = np.linalg.cholesky(case.view.base_covariance), np.empty((n_dims, n_dims)), np.empty(n_dims)
+    scratch = (
+        np.linalg.cholesky(case.view.base_covariance),
+        np.empty((n_dims, n_dims)),
+        np.empty(n_dims),
+    )
     pieces = [
         (densities.misfit, case.components.factors[0], case.view.base_covariance, *scratch),
         (densities.log_likelihood, case.x, case.view.means, case.components.factors),
@@ -470,6 +579,10 @@ def test_compiled_numbers_are_those_of_python(n_dims):
         (gaussian.redraw_view, case.sums, case.base),
     ]
     for kernel, *arguments in draws:
-        compiled, plain = (f(np.random.default_rng(8), *arguments) for f in (kernel, python_of(kernel)))
+        compiled, plain = (
+            f(np.random.default_rng(8), *arguments) for f in (kernel, python_of(kernel))
+        )
         for got, wanted in zip(leaves(compiled), leaves(plain), strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-12)  # two libraries for hypot differ in the last digit
+            np.testing.assert_allclose(
+                got, wanted, rtol=1e-12
+            )  # two libraries for hypot differ in the last digit

@@ -1,4 +1,5 @@
-"""Cells that latent vectors follow: their law is the joint's, with the latent vectors held or with observations."""
+"""Cells that latent vectors follow: their law is the joint's, with the latent vectors held or with
+observations."""
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ Z, ACTS = np.zeros(6, dtype=np.int64), np.ones(6, dtype=np.int64)
 
 
 class Case:
-    """User 1 misses two of three cells, user 2 has one that was rounded; both have latent vectors f = g + Γ x̃."""
+    """User 1 misses two of three cells, user 2 has one that was rounded; both have latent vectors f
+    = g + Γ x̃."""
 
     def __init__(self):
         rng = np.random.default_rng(8)
@@ -28,7 +30,10 @@ class Case:
         self.view.cells.highs[at] += 1.0
         self.bounds = self.view.cells.lows[at], self.view.cells.highs[at]
         self.slopes, self.deviations = rng.standard_normal((Q, 3)), rng.standard_normal((6, Q))
-        self.means, self.precisions = rng.standard_normal((2, Q)), np.array([positive_definite(rng, Q) for _ in range(2)])
+        self.means, self.precisions = (
+            rng.standard_normal((2, Q)),
+            np.array([positive_definite(rng, Q) for _ in range(2)]),
+        )
         self.prior = Components(self.means, upper_factor(self.precisions))
         loads, rows = rng.standard_normal((6 * N_SEEN, Q)), np.arange(6 * N_SEEN, dtype=np.uint32)
         squares, starts = np.zeros((6, Q, Q)), N_SEEN * np.arange(7)
@@ -41,10 +46,14 @@ class Case:
 
     def outcomes(self):
         """Observations as they stand: what is expected and the residuals."""
-        return np.einsum("nq,nq->n", self.terms.loads, np.repeat(self.functions(), N_SEEN, axis=0)) + self.terms.residual
+        return (
+            np.einsum("nq,nq->n", self.terms.loads, np.repeat(self.functions(), N_SEEN, axis=0))
+            + self.terms.residual
+        )
 
     def law(self, u, how, cells):
-        """Mean and precision of some cells of a user given the others, from −2 ln p as a quadratic in the user's row."""
+        """Mean and precision of some cells of a user given the others, from −2 ln p as a quadratic
+        in the user's row."""
         effect = self.slopes @ INVERSE  # of a row on its shift Γ x̃
         matrix, linear = self.precision.copy(), self.precision @ self.centre
         if how == "latent":  # g = f − Γ x̃ ~ N(μ, S⁻¹) with f held; everybody acts as cluster 1
@@ -54,7 +63,9 @@ class Case:
         else:  # outcomes ~ N(loads (g + Γ x̃), 1/w) with g held
             own = slice(N_SEEN * u, N_SEEN * (u + 1))
             design, weights = self.terms.loads[own] @ effect, self.terms.precision[own]
-            rest = self.outcomes()[own] - self.terms.loads[own] @ (self.deviations[u] - effect @ MEAN)
+            rest = self.outcomes()[own] - self.terms.loads[own] @ (
+                self.deviations[u] - effect @ MEAN
+            )
             matrix += design.T @ (weights[:, None] * design)
             linear += design.T @ (weights * rest)
         others = [d for d in range(3) if d not in cells]

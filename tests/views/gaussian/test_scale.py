@@ -1,6 +1,8 @@
-"""Moves of a view's scale: densities against the naive joint with its precisions integrated out, digits, laws of the draws.
+"""Moves of a view's scale: densities against the naive joint with its precisions integrated out,
+digits, laws of the draws.
 
-For any S, ln p(W_0, β, rest) = ln p(W_0, β, S, rest) − ln p(S | W_0, β, rest), and the last is the Wishart law (C1).
+For any S, ln p(W_0, β, rest) = ln p(W_0, β, S, rest) − ln p(S | W_0, β, rest), and the last is the
+Wishart law (C1).
 """
 
 import itertools
@@ -53,12 +55,17 @@ class Case:
         self.rng = np.random.default_rng([n_dims, seed])
         self.prior_dof = float(n_dims if prior_dof is None else prior_dof)
         self.n_dims, self.constants = n_dims, (np.zeros(n_dims), np.eye(n_dims))
-        self.z = np.append(np.arange(N_COMPONENTS - 1), self.rng.integers(0, N_COMPONENTS - 1, N_USERS - N_COMPONENTS + 1))
+        self.z = np.append(
+            np.arange(N_COMPONENTS - 1),
+            self.rng.integers(0, N_COMPONENTS - 1, N_USERS - N_COMPONENTS + 1),
+        )
         self.x = self.rng.standard_normal((N_USERS, n_dims))
         means = self.rng.standard_normal((N_COMPONENTS, n_dims))
         matrices = [positive_definite(self.rng, n_dims) for _ in range(N_COMPONENTS + 2)]
         base_mean = self.rng.standard_normal(n_dims)
-        self.view = naive.ViewState(means, np.array(matrices[2:]), base_mean, *matrices[:2], n_dims + 2.5)
+        self.view = naive.ViewState(
+            means, np.array(matrices[2:]), base_mean, *matrices[:2], n_dims + 2.5
+        )
         self.counts, _, self.scatters = cluster_sums(self.x, self.z, means)
         self.base_factor = np.linalg.cholesky(self.view.base_covariance)
         self.roots = roots_of(self.scatters, self.base_factor)
@@ -70,15 +77,22 @@ class Case:
         return laws[0].logpdf(base_covariance) - laws[1].logpdf(base_covariance)
 
     def log_without_precisions(self, precisions, base_covariance, base_dof):
-        """ln p(x, W_0, β, μ, base | z) with all S_k integrated out, from the joint at the given ones."""
-        view = replace(self.view, precisions=precisions, base_covariance=base_covariance, base_dof=base_dof)
+        """ln p(x, W_0, β, μ, base | z) with all S_k integrated out, from the joint at the given
+        ones."""
+        view = replace(
+            self.view, precisions=precisions, base_covariance=base_covariance, base_dof=base_dof
+        )
         state = naive.State(self.z, 1.0, {"features": view})
-        total = naive.log_joint(state, features=self.x, feature_constants=self.constants, partition=PARTITION)
+        total = naive.log_joint(
+            state, features=self.x, feature_constants=self.constants, partition=PARTITION
+        )
         total += self.log_other_prior(base_covariance)
         for k in range(N_COMPONENTS):
             deviations = self.x[self.z == k] - view.means[k]
             inverse_scale = base_dof * base_covariance + deviations.T @ deviations
-            total -= wishart.logpdf(precisions[k], base_dof + len(deviations), np.linalg.inv(inverse_scale))
+            total -= wishart.logpdf(
+                precisions[k], base_dof + len(deviations), np.linalg.inv(inverse_scale)
+            )
         return total
 
 
@@ -99,7 +113,10 @@ def test_base_dof(n_dims, seed):
             lambda spare, precisions=precisions: case.log_without_precisions(
                 precisions, case.view.base_covariance, n_dims - 1 + spare
             ),
-            lambda spare: scales.log_dof_density(math.log(spare), (case.counts, case.roots, 0)) - math.log(spare),
+            lambda spare: (
+                scales.log_dof_density(math.log(spare), (case.counts, case.roots, 0))
+                - math.log(spare)
+            ),
             np.geomspace(0.05, 500, 25),
         )
 
@@ -107,7 +124,8 @@ def test_base_dof(n_dims, seed):
 @pytest.mark.parametrize("n_dims", DIMS)
 @pytest.mark.parametrize(("spare", "more"), [(0.1, 0), (3.5, 0), (3.5, 1), (3.5, 4), (200.0, 0)])
 def test_scale(n_dims, spare, more):
-    """The orbit of W_0 → c W_0 has the density p(c W_0) c^(D(D+1)/2) in ln c: W_0 has so many free elements."""
+    """The orbit of W_0 → c W_0 has the density p(c W_0) c^(D(D+1)/2) in ln c: W_0 has so many free
+    elements."""
     case, dof = Case(n_dims, prior_dof=n_dims + more), n_dims - 1 + spare
     parameters = (case.counts, case.roots, dof, case.trace, case.prior_dof)
     for precisions in (case.view.precisions, Case(n_dims, 9).view.precisions):
@@ -129,7 +147,8 @@ def scaled_column(factor, d, c):
 @pytest.mark.parametrize("n_dims", DIMS)
 @pytest.mark.parametrize(("spare", "more"), [(0.1, 0), (3.5, 0), (3.5, 1), (3.5, 4), (200.0, 0)])
 def test_column(n_dims, spare, more):
-    """The orbit has the density of L's elements, p(W_0) Π L_ii^(D−i), times √c for each element of the column that grows."""
+    """The orbit has the density of L's elements, p(W_0) Π L_ii^(D−i), times √c for each element of
+    the column that grows."""
     case, dof = Case(n_dims, prior_dof=n_dims + more), n_dims - 1 + spare
     heights = np.empty((N_COMPONENTS, 1))
     for d in range(n_dims):
@@ -139,8 +158,12 @@ def test_column(n_dims, spare, more):
 
         def joint(c, d=d):
             factor = scaled_column(case.base_factor, d, c)
-            volume = np.dot(n_dims - np.arange(n_dims), np.log(np.diagonal(factor))) + 0.5 * (n_dims - d) * math.log(c)
-            return case.log_without_precisions(case.view.precisions, factor @ factor.T, dof) + volume
+            volume = np.dot(n_dims - np.arange(n_dims), np.log(np.diagonal(factor))) + 0.5 * (
+                n_dims - d
+            ) * math.log(c)
+            return (
+                case.log_without_precisions(case.view.precisions, factor @ factor.T, dof) + volume
+            )
 
         check_ratio(
             joint,
@@ -151,14 +174,17 @@ def test_column(n_dims, spare, more):
 
 @pytest.mark.parametrize("far", [1.0, 1e9])
 def test_heights_are_ratios_of_determinants(far):
-    """And keep their digits beside a row that is very long: with it alone the height is what is at right angles to it."""
+    """And keep their digits beside a row that is very long: with it alone the height is what is at
+    right angles to it."""
     rng, dof = np.random.default_rng(8), 3.5
     whitened, heights = rng.standard_normal((2, 3, 3)), np.empty((2, 1))
     whitened[1] = 0.0
     whitened[1, 0], whitened[1, 2] = far * rng.standard_normal(3), rng.standard_normal(3)
     scales.column_heights(2, dof, whitened, heights)
     whole = dof * np.eye(3) + whitened[0] @ whitened[0].T
-    assert heights[0, 0] == pytest.approx(np.linalg.det(whole) / np.linalg.det(whole[:2, :2]) - dof, rel=1e-12)
+    assert heights[0, 0] == pytest.approx(
+        np.linalg.det(whole) / np.linalg.det(whole[:2, :2]) - dof, rel=1e-12
+    )
     along = np.dot(whitened[1, 2], whitened[1, 0] / np.linalg.norm(whitened[1, 0]))
     across = np.sum(whitened[1, 2] ** 2) - along**2
     share = dof / (dof + np.sum(whitened[1, 0] ** 2))
@@ -174,11 +200,21 @@ def test_columns_are_drawn_in_turn_each_given_those_before(n_dims):
     rng, factor, heights = np.random.default_rng(3), case.base_factor, np.empty((N_COMPONENTS, 1))
     for d in range(n_dims):
         scales.column_heights(d, dof, scales.whiten(case.scatters, factor), heights)
-        parameters = (case.counts, heights.copy(), dof, np.sum(factor[:, d] ** 2), float(n_dims), float(d), float(n_dims))
+        parameters = (
+            case.counts,
+            heights.copy(),
+            dof,
+            np.sum(factor[:, d] ** 2),
+            float(n_dims),
+            float(d),
+            float(n_dims),
+        )
         t = by_slices(scales.log_column_density)(rng, parameters, 0.0, 1.0)
         factor = scaled_column(factor, d, math.exp(t))
     np.testing.assert_allclose(base_factor, factor, rtol=1e-9)
-    np.testing.assert_allclose(whitened, scales.whiten(case.scatters, factor), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        whitened, scales.whiten(case.scatters, factor), rtol=1e-9, atol=1e-12
+    )
 
 
 def columns_redrawn_from_the_prior(kernel, n_dims):
@@ -190,7 +226,9 @@ def columns_redrawn_from_the_prior(kernel, n_dims):
         factor = np.linalg.cholesky(normals @ normals.T / n_dims)
         scale = np.linalg.inv(dof * factor @ factor.T)
         roots = np.linalg.cholesky(wishart.rvs(dof, scale, size=3, random_state=rng))
-        x = np.linalg.solve(np.swapaxes(roots[z], 1, 2), rng.standard_normal((len(z), n_dims, 1)))[..., 0]
+        x = np.linalg.solve(np.swapaxes(roots[z], 1, 2), rng.standard_normal((len(z), n_dims, 1)))[
+            ..., 0
+        ]
         counts, _, scatters = cluster_sums(x, z, np.zeros((3, n_dims)))
         kernel(rng, counts, scales.whiten(scatters, factor), factor, dof)
         factors[i], distances[i] = factor, np.sum(np.linalg.solve(factor, x[0]) ** 2) / dof
@@ -198,7 +236,8 @@ def columns_redrawn_from_the_prior(kernel, n_dims):
 
 
 def check_columns(factors, ranks):
-    """Squares on the diagonal are χ², what is below it normal, and a vector is as far as with a Wishart precision."""
+    """Squares on the diagonal are χ², what is below it normal, and a vector is as far as with a
+    Wishart precision."""
     n_dims = factors.shape[1]
     for i in range(n_dims):
         check_law(n_dims * factors[:, i, i] ** 2, chi2(n_dims - i).cdf)
@@ -230,11 +269,14 @@ def test_columns_with_an_error_leave_their_law(old, new):
 
 @pytest.mark.parametrize("n_dims", DIMS)
 def test_scale_and_dof_are_of_one_density(n_dims):
-    """Going round a rectangle in (ln c, ln(β − D + 1)), the two densities' differences add up to nothing."""
+    """Going round a rectangle in (ln c, ln(β − D + 1)), the two densities' differences add up to
+    nothing."""
     case = Case(n_dims)
 
     def by_scale(t, y):
-        return scales.log_scale_density(t, (case.counts, case.roots, math.exp(y) + n_dims - 1, case.trace, case.prior_dof))
+        return scales.log_scale_density(
+            t, (case.counts, case.roots, math.exp(y) + n_dims - 1, case.trace, case.prior_dof)
+        )
 
     def by_dof(t, y):
         return scales.log_dof_density(y, (case.counts, case.roots / math.exp(t), 0))
@@ -255,7 +297,11 @@ class LatentCase(Case):
     def moved(self, c):
         """Everything along W_0 → c W_0, S_k → S_k / c, f_u − μ_{z_u} → √c (f_u − μ_{z_u})."""
         centres = self.view.means[self.z]
-        view = replace(self.view, base_covariance=c * self.view.base_covariance, precisions=self.view.precisions / c)
+        view = replace(
+            self.view,
+            base_covariance=c * self.view.base_covariance,
+            precisions=self.view.precisions / c,
+        )
         return view, centres + math.sqrt(c) * (self.x - centres)
 
     def log_joint(self, c):
@@ -263,7 +309,11 @@ class LatentCase(Case):
         view, latent = self.moved(c)
         state = naive.State(self.z, 1.0, {"behavior": view}, latent)
         total = naive.log_joint(state, behavior_constants=self.constants, partition=PARTITION)
-        return total + self.observations.log_likelihood(latent) + self.log_other_prior(view.base_covariance)
+        return (
+            total
+            + self.observations.log_likelihood(latent)
+            + self.log_other_prior(view.base_covariance)
+        )
 
     def log_jacobian(self, c):
         """Of W_0, which grows, the S_k, which shrink, and the f_u."""
@@ -273,12 +323,16 @@ class LatentCase(Case):
     def parameters(self):
         """Those of the density, from the kernel that looks along the orbit."""
         look = messages.along_gram if self.observations.kind == "gram" else messages.along
-        slope, curvature, *_ = look(self.z, self.view.means, self.x, self.observations.terms(self.x))
+        slope, curvature, *_ = look(
+            self.z, self.view.means, self.x, self.observations.terms(self.x)
+        )
         return slope, curvature, self.trace, self.n_dims, self.prior_dof
 
 
 @pytest.mark.parametrize("more", [0, 1, 4])
-@pytest.mark.parametrize(("n_dims", "kind"), [(1, "gram"), *itertools.product([1, 2, 3], ["common", "own"])])
+@pytest.mark.parametrize(
+    ("n_dims", "kind"), [(1, "gram"), *itertools.product([1, 2, 3], ["common", "own"])]
+)
 def test_latent_scale(n_dims, kind, more):
     case = LatentCase(n_dims, kind, more)
     parameters = case.parameters()
@@ -296,12 +350,24 @@ def test_latent_scale_with_the_naive_outcomes():
 
     def joint(c):
         view, latent = case.moved(c)
-        state = naive.State(case.z, 1.0, {"behavior": view}, latent, noise_precision=case.observations.precision[0])
-        data = {"design": case.observations.design[:, :, 0], "outcome": case.observations.outcome, "noise_variance": 2.0}
-        log_joint = naive.log_joint(state, behavior_constants=case.constants, partition=PARTITION, **data)
+        state = naive.State(
+            case.z, 1.0, {"behavior": view}, latent, noise_precision=case.observations.precision[0]
+        )
+        data = {
+            "design": case.observations.design[:, :, 0],
+            "outcome": case.observations.outcome,
+            "noise_variance": 2.0,
+        }
+        log_joint = naive.log_joint(
+            state, behavior_constants=case.constants, partition=PARTITION, **data
+        )
         return log_joint + case.log_jacobian(c)
 
-    check_ratio(joint, lambda c: scales.log_latent_scale_density(math.log(c), parameters), np.geomspace(0.02, 50, 25))
+    check_ratio(
+        joint,
+        lambda c: scales.log_latent_scale_density(math.log(c), parameters),
+        np.geomspace(0.02, 50, 25),
+    )
 
 
 def at(parameters, t):
@@ -311,7 +377,12 @@ def at(parameters, t):
     return root * slope - root * (root - 1) * curvature, root**2 * curvature, root**2 * trace, *dims
 
 
-LATENT = [(0.0, 0.0, 0.7, 1, 1.0), (3.0, 5.0, 2.0, 2, 3.0), (-20.0, 30.0, 1.0, 1, 2.0), (40.0, 8.0, 5.0, 5, 5.0)]
+LATENT = [
+    (0.0, 0.0, 0.7, 1, 1.0),
+    (3.0, 5.0, 2.0, 2, 3.0),
+    (-20.0, 30.0, 1.0, 1, 2.0),
+    (40.0, 8.0, 5.0, 5, 5.0),
+]
 
 
 @pytest.mark.parametrize("parameters", LATENT)
@@ -339,20 +410,30 @@ def by_slices(density):
 
 
 class ScalesOnAGrid:
-    """ln c and y = ln(β − D + 1) together, on a grid, from the formula as it is written in the module."""
+    """ln c and y = ln(β − D + 1) together, on a grid, from the formula as it is written in the
+    module."""
 
     def __init__(self, counts, roots, trace):
         self.counts, self.roots, self.trace = np.array(counts, dtype=float), np.array(roots), trace
         n_dims = self.roots.shape[1]
         self.t, self.y = np.linspace(-14.0, 8.0, 701), np.linspace(-4.0, 50.0, 1081)
         t, dof = self.t[:, None], n_dims - 1 + np.exp(self.y)[None, :]
-        values = n_dims**2 / 2 * t - n_dims * np.exp(t) * trace / 2 - self.y / 2 - n_dims * np.exp(-self.y) / 2
+        values = (
+            n_dims**2 / 2 * t
+            - n_dims * np.exp(t) * trace / 2
+            - self.y / 2
+            - n_dims * np.exp(-self.y) / 2
+        )
         large = dof > 1e5  # there the ratio of gamma functions is a power
         for n, own in zip(self.counts, self.roots, strict=True):
             gammas = multigammaln(np.where(large, 1e5, dof + n) / 2, n_dims) - multigammaln(
                 np.where(large, 1e5, dof) / 2, n_dims
             )
-            values = values + np.where(large, 0.0, gammas - n * n_dims / 2 * np.log(dof / 2)) - n * n_dims / 2 * t
+            values = (
+                values
+                + np.where(large, 0.0, gammas - n * n_dims / 2 * np.log(dof / 2))
+                - n * n_dims / 2 * t
+            )
             for root in own:
                 values = values - (dof + n) / 2 * np.log1p(root / (dof * np.exp(t)))
         self.shares = np.exp(values - values.max())
@@ -363,7 +444,9 @@ class ScalesOnAGrid:
         cells = rng.choice(self.shares.size, size, p=self.shares.ravel())
         i, j = np.unravel_index(cells, self.shares.shape)
         jitter = rng.random((2, size)) - 0.5
-        return self.t[i] + jitter[0] * (self.t[1] - self.t[0]), self.y[j] + jitter[1] * (self.y[1] - self.y[0])
+        return self.t[i] + jitter[0] * (self.t[1] - self.t[0]), self.y[j] + jitter[1] * (
+            self.y[1] - self.y[0]
+        )
 
     def marginals(self):
         """Distribution functions of ln c and of y."""
@@ -390,7 +473,9 @@ def test_scales_drawn_from_their_law_stay_in_it(counts, roots, trace):
     together = np.sum(law.shares * np.outer(np.tanh(law.t), np.tanh(law.y / 5)))
     for i in range(N_DRAWS):
         standing = law.roots / math.exp(t[i])
-        scale, dof = scales.draw_scales(rng, law.counts, standing, trace * math.exp(t[i]), n_dims - 1 + math.exp(y[i]))
+        scale, dof = scales.draw_scales(
+            rng, law.counts, standing, trace * math.exp(t[i]), n_dims - 1 + math.exp(y[i])
+        )
         t[i], y[i] = t[i] + math.log(scale), math.log(dof - n_dims + 1)
     for drawn, cdf in zip((t, y), law.marginals(), strict=True):
         check_law(drawn, cdf)
@@ -401,10 +486,16 @@ def test_scales_drawn_from_their_law_stay_in_it(counts, roots, trace):
 def test_the_dof_is_drawn_given_the_new_scale(n_dims):
     case, dof = Case(n_dims), n_dims + 2.5
     for seed in range(5):
-        scale, new_dof = scales.draw_scales(np.random.default_rng(seed), case.counts, case.roots, case.trace, dof)
+        scale, new_dof = scales.draw_scales(
+            np.random.default_rng(seed), case.counts, case.roots, case.trace, dof
+        )
         rng = np.random.default_rng(seed)
-        t = by_slices(scales.log_scale_density)(rng, (case.counts, case.roots, dof, case.trace, case.prior_dof), 0.0, 1.0)
-        y = by_slices(scales.log_dof_density)(rng, (case.counts, case.roots / math.exp(t), 0), math.log(dof - n_dims + 1), 2.0)
+        t = by_slices(scales.log_scale_density)(
+            rng, (case.counts, case.roots, dof, case.trace, case.prior_dof), 0.0, 1.0
+        )
+        y = by_slices(scales.log_dof_density)(
+            rng, (case.counts, case.roots / math.exp(t), 0), math.log(dof - n_dims + 1), 2.0
+        )
         assert (scale, new_dof) == pytest.approx((math.exp(t), n_dims - 1 + math.exp(y)), rel=1e-12)
 
 
@@ -421,19 +512,25 @@ def test_roots_are_eigenvalues(n_dims):
 @pytest.mark.parametrize("far", [1.0, 1e6])
 @pytest.mark.parametrize("n_dims", [2, 5])
 def test_small_roots_keep_their_digits_beside_large_ones(n_dims, far):
-    """Points near one long line; their product is a ratio of determinants, which triangles give without cancellation."""
+    """Points near one long line; their product is a ratio of determinants, which triangles give
+    without cancellation."""
     rng = np.random.default_rng(20 + n_dims)
     base_covariance = positive_definite(rng, n_dims)
-    x = far * np.outer(rng.standard_normal(9), rng.standard_normal(n_dims)) + rng.standard_normal((9, n_dims))
+    x = far * np.outer(rng.standard_normal(9), rng.standard_normal(n_dims)) + rng.standard_normal(
+        (9, n_dims)
+    )
     _, _, scatters = cluster_sums(x, np.zeros(9, dtype=np.int64), np.zeros((1, n_dims)))
     roots = roots_of(scatters, np.linalg.cholesky(base_covariance))[0]
-    pivots = np.abs(np.diagonal(np.linalg.qr(x, mode="r"))) / np.diagonal(np.linalg.cholesky(base_covariance))
+    pivots = np.abs(np.diagonal(np.linalg.qr(x, mode="r"))) / np.diagonal(
+        np.linalg.cholesky(base_covariance)
+    )
     assert np.log(roots).sum() == pytest.approx(2 * np.log(pivots).sum(), abs=1e4 * EPSILON * far)
 
 
 @precise
 def exact_dof_density(log_spare, n_dims, *counts_and_roots):
-    """The density of y = ln(β − D + 1) as it is written in the module, each cluster a count and then its D roots."""
+    """The density of y = ln(β − D + 1) as it is written in the module, each cluster a count and
+    then its D roots."""
     n_dims, spare = int(n_dims), log_spare.exp()
     dof = spare + n_dims - 1
     value = -log_spare / 2 - n_dims / (2 * spare)
@@ -441,7 +538,9 @@ def exact_dof_density(log_spare, n_dims, *counts_and_roots):
         n, *roots = counts_and_roots[first : first + n_dims + 1]
         for d in range(n_dims):
             value += precise_log_gamma((dof + n - d) / 2) - precise_log_gamma((dof - d) / 2)
-        value -= n * n_dims / 2 * (dof / 2).ln() + (dof + n) / 2 * sum((1 + root / dof).ln() for root in roots)
+        value -= n * n_dims / 2 * (dof / 2).ln() + (dof + n) / 2 * sum(
+            (1 + root / dof).ln() for root in roots
+        )
     return value
 
 
@@ -454,10 +553,17 @@ def test_dof_density_has_its_digits_at_any_size(n_dims, counts, spare):
     value = scales.log_dof_density(y, (counts, roots, 0))
     exact = exact_dof_density(y, n_dims, *np.column_stack([counts, roots]).ravel().tolist())
     spare, dof = math.exp(y), math.exp(y) + n_dims - 1
-    size = n_dims * counts.sum() * (abs(y) + 4.0) + np.sum((dof + counts[:, None]) * np.log1p(roots / dof))
+    size = n_dims * counts.sum() * (abs(y) + 4.0) + np.sum(
+        (dof + counts[:, None]) * np.log1p(roots / dof)
+    )
     size += 0.5 * (1.0 + abs(y)) * n_dims / spare  # which one unit in the last place of y moves
     if dof < 1e4:  # plain differences of lnΓ
-        size += n_dims * np.count_nonzero(counts) * (dof + counts.max()) * math.log(dof + counts.max() + 10.0)
+        size += (
+            n_dims
+            * np.count_nonzero(counts)
+            * (dof + counts.max())
+            * math.log(dof + counts.max() + 10.0)
+        )
     assert abs(value - exact) <= 8 * EPSILON * size
 
 
@@ -475,11 +581,16 @@ def test_empty_clusters_add_nothing():
     case = Case(2)
     keep = case.counts > 0
     for y in (-1.0, 0.5, 20.0):
-        both = (scales.log_dof_density(y, (case.counts[k], case.roots[k], 0)) for k in (slice(None), keep))
+        both = (
+            scales.log_dof_density(y, (case.counts[k], case.roots[k], 0))
+            for k in (slice(None), keep)
+        )
         assert next(both) == next(both)
         prior = np.zeros(1), np.zeros((1, 2))
         assert scales.log_dof_density(y, (*prior, 0)) == pytest.approx(-y / 2 - math.exp(-y))
-        assert scales.log_scale_density(y, (*prior, 3.0, 1.5, 2.0)) == pytest.approx(2 * y - 1.5 * math.exp(y))
+        assert scales.log_scale_density(y, (*prior, 3.0, 1.5, 2.0)) == pytest.approx(
+            2 * y - 1.5 * math.exp(y)
+        )
 
 
 @pytest.mark.parametrize("y", [-701.0, 701.0, -math.inf, math.inf])
@@ -487,7 +598,12 @@ def test_densities_are_zero_beyond_the_range_of_numbers(y):
     case = Case(2)
     assert scales.log_dof_density(y, (case.counts, case.roots, 0)) == -math.inf
     assert scales.log_scale_density(y, (case.counts, case.roots, 3.0, 1.0, 2.0)) == -math.inf
-    assert scales.log_column_density(y, (case.counts, case.roots[:, :1].copy(), 3.0, 1.0, 2.0, 1.0, 2.0)) == -math.inf
+    assert (
+        scales.log_column_density(
+            y, (case.counts, case.roots[:, :1].copy(), 3.0, 1.0, 2.0, 1.0, 2.0)
+        )
+        == -math.inf
+    )
     assert scales.log_latent_scale_density(y, (1.0, 1.0, 1.0, 2, 2.0)) == -math.inf
 
 
@@ -495,10 +611,16 @@ def test_densities_are_zero_beyond_the_range_of_numbers(y):
 def test_compiled_numbers_are_those_of_python(n_dims):
     case = Case(n_dims)
     whitened = scales.whiten(case.scatters, case.base_factor)
-    np.testing.assert_array_equal(python_of(scales.whiten)(case.scatters, case.base_factor), whitened)
-    np.testing.assert_array_equal(python_of(scales.scatter_roots)(whitened.copy()), scales.scatter_roots(whitened.copy()))
+    np.testing.assert_array_equal(
+        python_of(scales.whiten)(case.scatters, case.base_factor), whitened
+    )
+    np.testing.assert_array_equal(
+        python_of(scales.scatter_roots)(whitened.copy()), scales.scatter_roots(whitened.copy())
+    )
     columns = [[case.base_factor.copy(), whitened.copy()] for _ in range(2)]
-    for kernel, (base_factor, rows) in zip((scales.redraw_columns, python_of(scales.redraw_columns)), columns, strict=True):
+    for kernel, (base_factor, rows) in zip(
+        (scales.redraw_columns, python_of(scales.redraw_columns)), columns, strict=True
+    ):
         kernel(np.random.default_rng(5), case.counts, rows, base_factor, n_dims + 2.5)
     for compiled, plain in zip(*columns, strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-14)
@@ -507,12 +629,25 @@ def test_compiled_numbers_are_those_of_python(n_dims):
             (scales.log_dof_density, (case.counts, case.roots, 0)),
             (scales.log_scale_density, (case.counts, case.roots, 3.5, case.trace, case.prior_dof)),
             (scales.log_latent_scale_density, (2.0, 3.0, case.trace, n_dims, case.prior_dof)),
-            (scales.log_column_density, (case.counts, case.roots[:, :1].copy(), 3.5, 1.2, float(n_dims), 0.0, case.prior_dof)),
+            (
+                scales.log_column_density,
+                (
+                    case.counts,
+                    case.roots[:, :1].copy(),
+                    3.5,
+                    1.2,
+                    float(n_dims),
+                    0.0,
+                    case.prior_dof,
+                ),
+            ),
         ]:
             assert kernel(y, parameters) == python_of(kernel)(y, parameters)
     for kernel, *arguments in [
         (scales.draw_scales, case.counts, case.roots, case.trace, n_dims + 2.5),
         (scales.draw_latent_scale, 2.0, 3.0, case.trace, n_dims, case.prior_dof),
     ]:
-        compiled, plain = (f(np.random.default_rng(5), *arguments) for f in (kernel, python_of(kernel)))
+        compiled, plain = (
+            f(np.random.default_rng(5), *arguments) for f in (kernel, python_of(kernel))
+        )
         assert compiled == pytest.approx(plain, rel=1e-13)

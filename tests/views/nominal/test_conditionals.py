@@ -1,4 +1,5 @@
-"""(C17) and (C18): each is the joint density up to a constant. The joint is written from (M15), by SciPy's densities."""
+"""(C17) and (C18): each is the joint density up to a constant. The joint is written from (M15), by
+SciPy's densities."""
 
 import numpy as np
 import pytest
@@ -24,14 +25,17 @@ def state(rng):
 
 
 def log_joint(logs, concentrations):
-    """ln p(levels, θ, γ | z), from (M15): L/γ ~ G(1, 1), so that γ is inverse gamma with shape ½ and scale L/2."""
+    """ln p(levels, θ, γ | z), from (M15): L/γ ~ G(1, 1), so that γ is inverse gamma with shape ½
+    and scale L/2."""
     total = 0.0
     for j, (shares, first) in enumerate(zip(SHARES, VIEW.starts[:-1], strict=True)):
         total += stats.invgamma.logpdf(concentrations[j], 0.5, scale=0.5 * len(shares))
         theta = np.exp(logs[:, first : first + len(shares)])
         for own in theta / theta.sum(axis=1, keepdims=True):
             total += stats.dirichlet.logpdf(own, concentrations[j] * np.array(shares))
-        total += sum(np.log(theta[k, int(code)]) for k, code in zip(Z, CODES[:, j], strict=True) if code >= 0)
+        total += sum(
+            np.log(theta[k, int(code)]) for k, code in zip(Z, CODES[:, j], strict=True) if code >= 0
+        )
     return float(total)
 
 
@@ -50,7 +54,9 @@ def test_draws_from_the_prior():
         gamma, first = np.array([own.concentrations[j] for own in states]), VIEW.starts[j]
         check_law(len(shares) / gamma, stats.chi2(1).cdf)
         theta = np.exp([own.logs[1, first] for own in states])
-        check_law(stats.beta.cdf(theta, gamma * shares[0], gamma * (1.0 - shares[0])), stats.uniform.cdf)
+        check_law(
+            stats.beta.cdf(theta, gamma * shares[0], gamma * (1.0 - shares[0])), stats.uniform.cdf
+        )
 
 
 def test_a_choice_sees_the_probabilities_of_the_levels():
@@ -60,7 +66,14 @@ def test_a_choice_sees_the_probabilities_of_the_levels():
     kind.retire(1, record)
     for k, flat in enumerate((np.exp(own.logs[0]), VIEW.flat)):
         kind.score(table, 0, 0, len(Z), k, record)
-        seen = [[flat[first + int(code)] for first, code in zip(VIEW.starts, row, strict=False) if code >= 0] for row in CODES]
+        seen = [
+            [
+                flat[first + int(code)]
+                for first, code in zip(VIEW.starts, row, strict=False)
+                if code >= 0
+            ]
+            for row in CODES
+        ]
         np.testing.assert_allclose(table[k], [np.log(levels).sum() for levels in seen])
 
 
@@ -69,11 +82,15 @@ def test_levels_are_drawn_by_the_shares():
     codes = VIEW.simulate(np.random.default_rng(8), own, np.ones(n, dtype=np.int64))
     for j, first in enumerate(VIEW.starts[:-1]):
         theta = np.exp(own.logs[1, first : VIEW.starts[j + 1]])
-        check_counts(np.bincount(codes[:, j].astype(int), minlength=len(theta)), theta / theta.sum())
+        check_counts(
+            np.bincount(codes[:, j].astype(int), minlength=len(theta)), theta / theta.sum()
+        )
 
 
 def test_missing_cells_are_in_no_count():
-    found = conditionals.count_levels(Z, 0, len(Z), np.ascontiguousarray(CODES.T).astype(np.int64), VIEW.starts, 2)
+    found = conditionals.count_levels(
+        Z, 0, len(Z), np.ascontiguousarray(CODES.T).astype(np.int64), VIEW.starts, 2
+    )
     np.testing.assert_array_equal(found, LEVELS)
 
 
@@ -92,7 +109,8 @@ def test_shares_by_ratio():
 
 
 def concentration_misfit(log_density):
-    """How much ln ∫ joint dθ less a log density of ln γ varies; by the identity joint(θ) / p(θ | γ, levels), at any θ."""
+    """How much ln ∫ joint dθ less a log density of ln γ varies; by the identity joint(θ) / p(θ | γ,
+    levels), at any θ."""
     rng = np.random.default_rng(1)
     start = state(rng)
     differences = []
@@ -115,20 +133,32 @@ def test_a_concentration_without_the_number_of_users_is_rejected():
     """The joint test of five users has no power against it: their levels say too little about γ."""
     old, new = "total - log_rising(concentration, n) if n > 0.0 else total", "total - 0.5 * n"
     wrong = checks.mutate(conditionals.log_evidence, old, new)
-    assert concentration_misfit(checks.rebind(conditionals.log_concentration_density, log_evidence=wrong)) > 0.5
+    assert (
+        concentration_misfit(
+            checks.rebind(conditionals.log_concentration_density, log_evidence=wrong)
+        )
+        > 0.5
+    )
 
 
 def test_a_prior_without_the_number_of_levels_is_rejected():
     """The joint density that the package has is of the same prior, and would be wrong with it."""
     wrong = checks.mutate(conditionals.log_prior, "0.5 * n_levels", "0.5")
-    assert concentration_misfit(checks.rebind(conditionals.log_concentration_density, log_prior=wrong)) > 0.5
+    assert (
+        concentration_misfit(checks.rebind(conditionals.log_concentration_density, log_prior=wrong))
+        > 0.5
+    )
 
 
 def test_evidence_is_that_of_a_dirichlet_multinomial():
     shares, levels = np.array([0.2, 0.5, 0.3]), np.array([2.0, 0.0, 5.0])
     for gamma in (0.3, 4.0, 1e7):
         weights = gamma * shares
-        expected = gammaln(gamma) - gammaln(gamma + 7) + (gammaln(weights + levels) - gammaln(weights)).sum()
+        expected = (
+            gammaln(gamma)
+            - gammaln(gamma + 7)
+            + (gammaln(weights + levels) - gammaln(weights)).sum()
+        )
         assert conditionals.log_evidence(levels, shares, gamma) == pytest.approx(expected, rel=1e-7)
 
 
@@ -147,10 +177,15 @@ def test_drawn_shares_have_the_moments_of_their_law():
 
 
 def adopted_scores(kernel):
-    """|z| of the mean shares of a cluster that the first user has opened, and the fourth, whose first level is missing."""
+    """|z| of the mean shares of a cluster that the first user has opened, and the fourth, whose
+    first level is missing."""
     codes, scores = np.array([[0, 1, 2, -1], [1, 0, 0, 1]]), []
     for u in (0, 3):
-        rng, logs, theta = stream_of(np.random.default_rng(u)), np.zeros((2, 5)), np.empty((2000, 5))
+        rng, logs, theta = (
+            stream_of(np.random.default_rng(u)),
+            np.zeros((2, 5)),
+            np.empty((2000, 5)),
+        )
         view = kind.Nominal(codes, VIEW.starts, VIEW.flat, logs, np.array([2.0, 1.5]), True)
         for row in theta:
             kernel(rng, u, 1, view)
@@ -159,7 +194,9 @@ def adopted_scores(kernel):
         for j, part in enumerate((slice(0, 3), slice(3, 5))):
             own = np.eye(part.stop - part.start)[codes[j, u]] if codes[j, u] >= 0 else 0.0
             law = stats.dirichlet(view.concentrations[j] * VIEW.flat[part] + own)
-            scores.append(np.abs(theta[:, part].mean(axis=0) - law.mean()) / np.sqrt(law.var() / len(theta)))
+            scores.append(
+                np.abs(theta[:, part].mean(axis=0) - law.mean()) / np.sqrt(law.var() / len(theta))
+            )
     return np.concatenate(scores)
 
 
@@ -168,13 +205,18 @@ def test_whoever_opens_a_cluster_counts_in_its_shares():
 
 
 def test_shares_that_do_not_count_who_opens_the_cluster_are_rejected():
-    """The joint test has hardly any power against it: the shares are redrawn before the next sweep."""
-    old, new = "counts[view.starts[j] + view.codes[j, u]] = 1.0", "counts[view.starts[j] + view.codes[j, u]] = 0.0"
+    """The joint test has hardly any power against it: the shares are redrawn before the next
+    sweep."""
+    old, new = (
+        "counts[view.starts[j] + view.codes[j, u]] = 1.0",
+        "counts[view.starts[j] + view.codes[j, u]] = 0.0",
+    )
     assert adopted_scores(checks.mutate(kind.adopt, old, new)).max() > checks.REJECT
 
 
 def test_shares_of_a_tiny_concentration_stay_finite():
-    """A Dirichlet law with parameters of 1e-4 has draws below all numbers; their logarithms are none of them."""
+    """A Dirichlet law with parameters of 1e-4 has draws below all numbers; their logarithms are
+    none of them."""
     view = NominalView(((0.5, 0.5),))
     logs, rng = np.empty(2), stream_of(np.random.default_rng(3))
     for _ in range(50):

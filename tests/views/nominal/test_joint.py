@@ -24,12 +24,16 @@ def exact():
 def model(partition, **options):
     codes = np.zeros((6, 2))
     codes[0, 0] = codes[3, 1] = codes[4, 0] = codes[4, 1] = -1.0
-    return Model(partition, n_users=6, others={"categories": Observed(NominalView(SHARES), codes)}, **options)
+    return Model(
+        partition, n_users=6, others={"categories": Observed(NominalView(SHARES), codes)}, **options
+    )
 
 
 MODELS = {
     "alone": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0))),
-    "beside features": lambda: model(ChineseRestaurant(Gamma(2.0, 2.0)), features=np.zeros((6, 2)), intervals=exact()),
+    "beside features": lambda: model(
+        ChineseRestaurant(Gamma(2.0, 2.0)), features=np.zeros((6, 2)), intervals=exact()
+    ),
     "four clusters": lambda: model(FiniteDirichlet(4, Gamma(2.0, 2.0))),
 }
 

@@ -1,4 +1,5 @@
-"""Splits and merges in nominal columns: levels of sets of users, and weights with the shares integrated out."""
+"""Splits and merges in nominal columns: levels of sets of users, and weights with the shares
+integrated out."""
 
 import numpy as np
 import pytest
@@ -31,12 +32,15 @@ def levels_of(users):
 
 
 def one_after_the_other(users):
-    """ln p(levels of some users in a cluster): each given those before, whose shares are (γ g_l + n_l)/(γ + n)."""
+    """ln p(levels of some users in a cluster): each given those before, whose shares are (γ g_l +
+    n_l)/(γ + n)."""
     total = 0.0
     for j, codes in enumerate(CODES[users].T):
         seen = np.zeros(VIEW.starts[j + 1] - VIEW.starts[j])
         for code in codes[codes >= 0]:
-            total += np.log((GAMMA[j] * VIEW.shares[j][code] + seen[code]) / (GAMMA[j] + seen.sum()))
+            total += np.log(
+                (GAMMA[j] * VIEW.shares[j][code] + seen[code]) / (GAMMA[j] + seen.sum())
+            )
             seen[code] += 1
     return total
 
@@ -62,7 +66,9 @@ def test_sets_have_the_levels_of_their_users():
 def test_weights_are_probabilities_of_the_levels(users):
     split = split_of(Z)
     split.sets[1] = levels_of(users)
-    assert splitting.log_weight(1, len(users), split) == pytest.approx(one_after_the_other(users), abs=1e-12)
+    assert splitting.log_weight(1, len(users), split) == pytest.approx(
+        one_after_the_other(users), abs=1e-12
+    )
 
 
 def test_distances_are_predictive_probabilities():
@@ -83,4 +89,6 @@ def test_an_accepted_set_draws_its_shares():
     levels = levels_of(Z == 0)
     for j, gamma in enumerate(GAMMA):
         own = slice(VIEW.starts[j], VIEW.starts[j + 1])
-        check_mean(np.array(drawn)[:, own], stats.dirichlet(gamma * VIEW.flat[own] + levels[own]).mean())
+        check_mean(
+            np.array(drawn)[:, own], stats.dirichlet(gamma * VIEW.flat[own] + levels[own]).mean()
+        )

@@ -1,4 +1,5 @@
-"""Vectors that the users of a cluster share: their conditional, its draw, and a user's choice among them."""
+"""Vectors that the users of a cluster share: their conditional, its draw, and a user's choice among
+them."""
 
 import itertools
 import math
@@ -20,7 +21,17 @@ from dualview.views.shared import kind as shared_kind
 from dualview.views.shared.conditionals import Effects, Members
 from dualview.views.shared.density import log_shared
 from dualview.views.shared.kind import SharedVector
-from engines.gibbs.columns import Columns, Twin, Z, finite, implied, precision, process, shares, stream_with
+from engines.gibbs.columns import (
+    Columns,
+    Twin,
+    Z,
+    finite,
+    implied,
+    precision,
+    process,
+    shares,
+    stream_with,
+)
 from numerics.observations import Observations
 from views.gaussian.test_conditionals import check_ratio
 from yardsticks import check_constant, check_mean, positive_definite, python_of, upper_factor
@@ -44,29 +55,41 @@ class Case:
         self.n_dims, self.z = n_dims, np.array([0, 2, 1, 0, 3, 0, 1, 0, 2])
         self.observations = Observations(self.rng, len(self.z), n_dims, kind)
         self.means = self.rng.standard_normal((N_COMPONENTS, n_dims))
-        self.base_mean, self.base_precision = self.rng.standard_normal(n_dims), positive_definite(self.rng, n_dims)
+        self.base_mean, self.base_precision = (
+            self.rng.standard_normal(n_dims),
+            positive_definite(self.rng, n_dims),
+        )
 
     @property
     def view(self):
         """As the sampler sees it, with vectors that may change."""
-        return SharedVector(self.means[self.z], self.means, self.base_mean, self.base_precision, PUBLISHED)
+        return SharedVector(
+            self.means[self.z], self.means, self.base_mean, self.base_precision, PUBLISHED
+        )
 
     def log_joint(self, means, base_mean=None, base_precision=None):
         """From the model: every user has its cluster's vector."""
         mean = self.base_mean if base_mean is None else base_mean
         matrix = self.base_precision if base_precision is None else base_precision
         constants = np.zeros(self.n_dims), np.eye(self.n_dims)
-        return naive.log_pooled_prior(means, mean, matrix, constants) + self.observations.log_likelihood(means[self.z])
+        return naive.log_pooled_prior(
+            means, mean, matrix, constants
+        ) + self.observations.log_likelihood(means[self.z])
 
     def law(self, first, end):
         """The law of a group's step."""
         view, size = self.view, (end - first) * self.n_dims
-        terms, members = self.observations.terms(view.vectors), Members(*by_component(self.z, N_COMPONENTS), self.z)
+        terms, members = (
+            self.observations.terms(view.vectors),
+            Members(*by_component(self.z, N_COMPONENTS), self.z),
+        )
         step, matrix, n_rows = np.zeros(size), np.zeros((size, size)), len(terms.residual)
         if len(terms.gram):
             shared.equations_of_gram(first, end, members, view.vectors, terms, step, matrix)
         else:
-            effects = Effects(np.zeros((n_rows, size)), np.empty(n_rows, dtype=int), np.zeros(n_rows, dtype=bool))
+            effects = Effects(
+                np.zeros((n_rows, size)), np.empty(n_rows, dtype=int), np.zeros(n_rows, dtype=bool)
+            )
             n_touched = shared.gather(first, end, members, terms, effects)
             shared.equations(n_touched, terms, effects, step, matrix)
         shared.add_prior(first, end, self.means, view, step, matrix)
@@ -77,7 +100,10 @@ class Case:
         members = np.eye(N_COMPONENTS)[self.z]
         merged = copy(self.observations)
         merged.design = np.einsum("tui,uk->tki", self.observations.design, members)
-        return merged.posterior(np.tile(self.base_mean, (N_COMPONENTS, 1)), np.tile(self.base_precision, (N_COMPONENTS, 1, 1)))
+        return merged.posterior(
+            np.tile(self.base_mean, (N_COMPONENTS, 1)),
+            np.tile(self.base_precision, (N_COMPONENTS, 1, 1)),
+        )
 
     def redraw(self, rng, kernel=shared_kind.redraw_latent):
         """The view after a redraw, and the residuals."""
@@ -87,7 +113,9 @@ class Case:
 
 
 @pytest.mark.parametrize(("n_dims", "kind"), KINDS)
-@pytest.mark.parametrize("group", [(0, 5), (1, 3), (2, 3), (4, 5)], ids=["all", "two", "one", "an empty one"])
+@pytest.mark.parametrize(
+    "group", [(0, 5), (1, 3), (2, 3), (4, 5)], ids=["all", "two", "one", "an empty one"]
+)
 def test_the_law_of_shared_vectors_is_the_joints(n_dims, kind, group):
     case, (first, end) = Case(n_dims, kind), group
 
@@ -107,7 +135,11 @@ def test_the_base_has_the_joints_laws(n_dims):
     vector, matrix, scratch = np.empty(n_dims), np.empty((n_dims, n_dims)), np.empty(n_dims)
     gaussian.base_mean_law(case.means, case.base_precision, vector, matrix)
     points = case.rng.standard_normal((12, n_dims))
-    check_ratio(lambda m: case.log_joint(case.means, base_mean=m), Normal(vector, matrix).log_density, points)
+    check_ratio(
+        lambda m: case.log_joint(case.means, base_mean=m),
+        Normal(vector, matrix).log_density,
+        points,
+    )
     dof = gaussian.base_precision_law(case.means, case.base_mean, matrix, scratch)
     matrices = [positive_definite(case.rng, n_dims) for _ in range(12)]
     law = Wishart(dof, matrix @ matrix.T)
@@ -118,7 +150,11 @@ def test_the_base_has_the_joints_laws(n_dims):
 def test_the_log_density_is_the_naive_one_up_to_one_constant(n_dims):
     case = Case(n_dims, "common")
     states = [
-        (case.rng.standard_normal((n, n_dims)), case.rng.standard_normal(n_dims), positive_definite(case.rng, n_dims))
+        (
+            case.rng.standard_normal((n, n_dims)),
+            case.rng.standard_normal(n_dims),
+            positive_definite(case.rng, n_dims),
+        )
         for n in (1, 2, 5, 5, 9)
     ]
     constants = np.zeros(n_dims), np.eye(n_dims)
@@ -137,7 +173,9 @@ def test_a_joint_draw_is_the_dense_one_with_the_same_numbers(n_dims, kind):
     mean, matrix = case.dense_law()
     linear = matrix @ (mean - case.means.ravel())
     normal(other, linear, matrix)
-    np.testing.assert_allclose(view.means, case.means + linear.reshape(view.means.shape), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        view.means, case.means + linear.reshape(view.means.shape), rtol=1e-9, atol=1e-9
+    )
     np.testing.assert_array_equal(view.vectors, view.means[case.z])
     if kind != "gram":
         np.testing.assert_allclose(residual, case.observations.residual(view.vectors), atol=1e-10)
@@ -176,7 +214,8 @@ def test_compiled_draws_of_many_groups_are_those_of_python(n_dims, kind):
 
 @pytest.mark.parametrize(("n_dims", "kind"), [(1, "gram"), (1, "common"), (2, "own")])
 def test_groups_take_their_turn(n_dims, kind, monkeypatch):
-    """Groups of two components: each draw is the dense conditional given the groups as they then are."""
+    """Groups of two components: each draw is the dense conditional given the groups as they then
+    are."""
     case = Case(n_dims, kind)
     monkeypatch.setattr(shared, "WIDTH", 2 * n_dims)
     rng, other = np.random.default_rng(5), np.random.default_rng(5)
@@ -193,12 +232,15 @@ def test_groups_take_their_turn(n_dims, kind, monkeypatch):
     np.testing.assert_allclose(means.ravel(), expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(view.vectors, means[case.z])
     if kind != "gram":
-        np.testing.assert_allclose(terms.residual, case.observations.residual(view.vectors), atol=1e-10)
+        np.testing.assert_allclose(
+            terms.residual, case.observations.residual(view.vectors), atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("kind", ["common", "gram"])
 def test_clusters_that_cannot_be_told_apart_are_drawn_one_by_one(kind):
-    """Two clusters with the same part in every outcome, known to many digits: no factor of their joint law has any."""
+    """Two clusters with the same part in every outcome, known to many digits: no factor of their
+    joint law has any."""
     case = Case(1, kind)
     case.z = np.array([0, 1, 0, 1, 0, 1, 0, 1, 0])
     case.means = case.rng.standard_normal((2, 1))
@@ -226,12 +268,16 @@ def test_the_prior_of_components_is_the_bases(n_dims):
     for kernel in (shared.prior_of, python_of(shared.prior_of)):
         means, factors = kernel(3, case.base_mean, case.base_precision)
         np.testing.assert_array_equal(means, np.tile(case.base_mean, (3, 1)))
-        np.testing.assert_allclose(factors, np.tile(upper_factor(case.base_precision), (3, 1, 1)), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(
+            factors, np.tile(upper_factor(case.base_precision), (3, 1, 1)), rtol=1e-12, atol=1e-15
+        )
 
 
 def test_empty_clusters_come_from_their_prior():
     case = Case(2, "own")
-    draws = np.array([case.redraw(stream_of(np.random.default_rng(seed)))[0].means[-1] for seed in range(2000)])
+    draws = np.array(
+        [case.redraw(stream_of(np.random.default_rng(seed)))[0].means[-1] for seed in range(2000)]
+    )
     check_mean(draws, case.base_mean)
     away = draws - case.base_mean
     check_mean(np.einsum("ni,nj->nij", away, away), np.linalg.inv(case.base_precision))
@@ -248,7 +294,9 @@ class SharedColumns(Columns):
     @property
     def latent_view(self):
         base = self.latent_base
-        return SharedVector(self.latent, self.latent_components.means, base.mean, base.precision, PUBLISHED)
+        return SharedVector(
+            self.latent, self.latent_components.means, base.mean, base.precision, PUBLISHED
+        )
 
 
 class SharedTwin(Twin):
@@ -258,7 +306,9 @@ class SharedTwin(Twin):
         own = self.components.means[column], precision(self.components.factors[column])
         latent = self.latent.copy()
         latent[u] = self.latent_components.means[column]
-        return naive.log_normal(self.case.features[u], *own) + self.case.observations.log_likelihood(latent)
+        return naive.log_normal(
+            self.case.features[u], *own
+        ) + self.case.observations.log_likelihood(latent)
 
     def renew(self, rng, column):
         (mean,), (factor,) = gaussian.draw_from_base(rng, 1, self.case.base)
@@ -300,13 +350,19 @@ def test_a_choice_has_the_joints_probabilities(n_latent, kind):
     latent_means, joints = case.latent_components.means, []
     for label in range(3):
         labels = np.append(z[:-1], label)
-        total = naive.log_partition(labels, alpha, ("finite", 3)) + case.observations.log_likelihood(latent_means[labels])
+        total = naive.log_partition(
+            labels, alpha, ("finite", 3)
+        ) + case.observations.log_likelihood(latent_means[labels])
         own = case.components.means[label], precision(case.components.factors[label])
         joints.append(total + naive.log_normal(case.features[-1], *own))
 
     def option(uniform):
         again = copy(case)
-        again.z, again.latent, again.terms = case.z.copy(), case.latent.copy(), case.observations.terms(case.latent)
+        again.z, again.latent, again.terms = (
+            case.z.copy(),
+            case.latent.copy(),
+            case.observations.terms(case.latent),
+        )
         again.start(3, 0, 0)
         again.sweep(stream_with(uniform, 0.5), finite(3, alpha / 3), first=5)
         return again.z[-1]

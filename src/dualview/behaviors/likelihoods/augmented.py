@@ -1,6 +1,8 @@
-"""Per-user regressions whose observations are completed before each sweep, by numbers that are forgotten after it.
+"""Per-user regressions whose observations are completed before each sweep, by numbers that are
+forgotten after it.
 
-The noise s ~ G(ν, 1/ν) is drawn with these numbers integrated out, by slices of ln s: given them it would hardly move.
+The noise s ~ G(ν, 1/ν) is drawn with these numbers integrated out, by slices of ln s: given them it
+would hardly move.
 """
 
 import math
@@ -22,7 +24,9 @@ MOST_LOG = 600.0  # a logarithm beyond which numbers leave their range
 class AugmentedRegression(PanelRegression):
     """A regression of which nothing is conjugate until it is completed."""
 
-    def log_noise_density(self, log_likelihood: Callable[[float], float]) -> Callable[[float], float]:
+    def log_noise_density(
+        self, log_likelihood: Callable[[float], float]
+    ) -> Callable[[float], float]:
         """Log density of ln s up to a constant, from the log likelihood of s with all else held."""
         prior = self._working_prior
 
@@ -34,7 +38,9 @@ class AugmentedRegression(PanelRegression):
 
         return log_density
 
-    def next_noise(self, rng: np.random.Generator, density: Callable[[float], float], noise: float, n: int) -> float:
+    def next_noise(
+        self, rng: np.random.Generator, density: Callable[[float], float], noise: float, n: int
+    ) -> float:
         """A step of s from where it is, by its log density, which rests on n observations."""
         return math.exp(slice_sample(rng, density, math.log(noise), 4.0 / math.sqrt(1.0 + 0.2 * n)))
 

@@ -1,4 +1,5 @@
-"""A conjugate likelihood inside the sampler's call: normal observations with one noise, and coefficients e ~ N(0, I)."""
+"""A conjugate likelihood inside the sampler's call: normal observations with one noise, and
+coefficients e ~ N(0, I)."""
 
 import math
 from typing import NamedTuple
@@ -15,11 +16,13 @@ Array = NDArray[np.float64]
 
 
 class Conjugate(NamedTuple):
-    """What it takes to redraw the parameters inside the sweep's call: normal observations, s ~ G(ν, 1/ν), e ~ N(0, I).
+    """What it takes to redraw the parameters inside the sweep's call: normal observations, s ~ G(ν,
+    1/ν), e ~ N(0, I).
 
-    outcome (N,) = design · latent + covariates (N, C) · coefficients e (C,) + noise of one precision s, the terms'. gram and
-    weighted: the normal equations of latent numbers and coefficients together, (U + C, U + C) and (U + C,), or empty. share:
-    how often all of them are drawn together; where the equations are empty or lose digits the call ends there, for
+    outcome (N,) = design · latent + covariates (N, C) · coefficients e (C,) + noise of one
+    precision s, the terms'. gram and weighted: the normal equations of latent numbers and
+    coefficients together, (U + C, U + C) and (U + C,), or empty. share: how often all of them are
+    drawn together; where the equations are empty or lose digits the call ends there, for
     ``redraw_together``.
     """
 
@@ -38,9 +41,14 @@ class Conjugate(NamedTuple):
 
 @in_place
 def refresh(latent, terms, conjugate):
-    """In place: residuals, and what the gram matrix's way needs, from the latent vectors and coefficients as they stand."""
+    """In place: residuals, and what the gram matrix's way needs, from the latent vectors and
+    coefficients as they stand."""
     starts, rows, loads, residual = terms.starts, terms.rows, terms.loads, terms.residual
-    outcome, covariates, coefficients = conjugate.outcome, conjugate.covariates, conjugate.coefficients
+    outcome, covariates, coefficients = (
+        conjugate.outcome,
+        conjugate.covariates,
+        conjugate.coefficients,
+    )
     n_users, n_dims = latent.shape
     for t in range(outcome.shape[0]):
         expected = 0.0
@@ -62,7 +70,8 @@ def refresh(latent, terms, conjugate):
 def draw_together(rng, z, precision, conjugate, view):
     """In place: all latent numbers and coefficients from their joint distribution, (C7).
 
-    False, and nothing has changed, where there are no normal equations, or too many, or their factor would lose digits.
+    False, and nothing has changed, where there are no normal equations, or too many, or their
+    factor would lose digits.
     """
     latent, means, factors = view.vectors, view.components.means, view.components.factors
     n, n_users = conjugate.gram.shape[0], z.shape[0]
@@ -74,7 +83,9 @@ def draw_together(rng, z, precision, conjugate, view):
         if i < n_users:
             prior_mean[i], prior_precision[i] = means[z[i], 0], factors[z[i], 0, 0] ** 2
         noise[i] = standard_normal(rng)
-    draw = draw_by_coefficients(conjugate.gram, conjugate.weighted, precision, prior_mean, prior_precision, noise)
+    draw = draw_by_coefficients(
+        conjugate.gram, conjugate.weighted, precision, prior_mean, prior_precision, noise
+    )
     if not math.isfinite(draw[0]):
         return False
     for i in range(n):
@@ -101,7 +112,11 @@ def redraw_conjugate(rng, z, terms, conjugate, view):
     False where the joint draw has to be made elsewhere; then only the stream has moved.
     """
     residual, precision, share = terms.residual, terms.precision, conjugate.share
-    if share > 0.0 and random(rng) < share and not draw_together(rng, z, precision[0], conjugate, view):
+    if (
+        share > 0.0
+        and random(rng) < share
+        and not draw_together(rng, z, precision[0], conjugate, view)
+    ):
         return False
     refresh(view.vectors, terms, conjugate)
     precision[0] = draw_noise(rng, float(residual.shape[0]), misfit(residual), terms.noise_dof)
@@ -116,4 +131,10 @@ def log_conjugate(terms, conjugate):
     for c in range(coefficients.shape[0]):
         total -= 0.5 * coefficients[c] * coefficients[c]
     half = 0.5 * terms.noise_dof
-    return total + half * math.log(half) - math.lgamma(half) + (half - 1.0) * math.log(precision) - half * precision
+    return (
+        total
+        + half * math.log(half)
+        - math.lgamma(half)
+        + (half - 1.0) * math.log(precision)
+        - half * precision
+    )

@@ -1,9 +1,11 @@
-"""Effects outside the mixture around any likelihood of one user's observations each: common coefficients and groups.
+"""Effects outside the mixture around any likelihood of one user's observations each: common
+coefficients and groups.
 
-    (M17) location of observation i = x_iᵀ f_{u(i)} + c_iᵀ γ + Σ_g b_{g, l_g(i)},   γ ~ N(0, I),   b_gl ~ N(0, τ_g²),
-    (M18) τ_g ~ A_g |t_3|, the half-t distribution with three degrees of freedom.
+    (M17) location of observation i = x_iᵀ f_{u(i)} + c_iᵀ γ + Σ_g b_{g, l_g(i)},   γ ~ N(0, I),
+    b_gl ~ N(0, τ_g²), (M18) τ_g ~ A_g |t_3|, the half-t distribution with three degrees of freedom.
 
-Everything in working units. Effects e are γ, then the b of one group after the other. latent (U, q).
+Everything in working units. Effects e are γ, then the b of one group after the other. latent (U,
+q).
 """
 
 import copy
@@ -18,7 +20,12 @@ from scipy import sparse
 from scipy.sparse.linalg import lsmr
 
 from dualview.behaviors.base import Likelihood
-from dualview.behaviors.likelihoods.effects_draw import Drawn, SparseDesign, draw_with_vectors, times
+from dualview.behaviors.likelihoods.effects_draw import (
+    Drawn,
+    SparseDesign,
+    draw_with_vectors,
+    times,
+)
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.records import Array, Params, Prior, Recentered
 from dualview.distributions import Normal
@@ -36,10 +43,11 @@ _WIDTH = 1.0  # of slices of ln τ
 
 
 class TauParameters(NamedTuple):
-    """What ln τ is drawn given: number and sum of squares of effects; or how the log likelihood changes with τ.
+    """What ln τ is drawn given: number and sum of squares of effects; or how the log likelihood
+    changes with τ.
 
-    slope, curvature: where the effects grow by a factor c with τ, it changes by (c − 1) slope − (c − 1)² curvature/2. start:
-    ln τ as it stands. scale: A of (M18).
+    slope, curvature: where the effects grow by a factor c with τ, it changes by (c − 1) slope − (c
+    − 1)² curvature/2. start: ln τ as it stands. scale: A of (M18).
     """
 
     n_effects: float
@@ -52,7 +60,8 @@ class TauParameters(NamedTuple):
 
 @compiled
 def log_tau_density(x, parameters):
-    """ln p(ln τ | effects), or ln p(ln τ | effects/τ, observations), up to a constant; the prior is (M18)."""
+    """ln p(ln τ | effects), or ln p(ln τ | effects/τ, observations), up to a constant; the prior is
+    (M18)."""
     tau = math.exp(x) / parameters.scale
     growth = math.exp(x - parameters.start) - 1.0
     given_effects = -parameters.n_effects * x - 0.5 * parameters.squares * math.exp(-2.0 * x)
@@ -81,14 +90,21 @@ class GroupSpread(NamedTuple):
     scale: float
 
     def redraw(
-        self, rng: np.random.Generator, effects: Array, by_group: Array, weights: Array, residual: Array
+        self,
+        rng: np.random.Generator,
+        effects: Array,
+        by_group: Array,
+        weights: Array,
+        residual: Array,
     ) -> tuple[float, float]:
         """The factor by which the effects (L,) grow, and the next τ; in place on the residual (n,).
 
-        by_group (n,): what the effects add to the locations. First τ moves with the effects, given effects/τ, then given them:
-        one is slow where the other is quick.
+        by_group (n,): what the effects add to the locations. First τ moves with the effects, given
+        effects/τ, then given them: one is slow where the other is quick.
         """
-        sd = math.exp(draw_log_tau(stream_of(rng), self.given_observations(by_group, weights, residual)))
+        sd = math.exp(
+            draw_log_tau(stream_of(rng), self.given_observations(by_group, weights, residual))
+        )
         growth = sd / self.sd
         residual -= (growth - 1.0) * by_group
         own = self._replace(sd=sd).given_effects(growth * effects)
@@ -96,18 +112,25 @@ class GroupSpread(NamedTuple):
 
     def given_observations(self, by_group: Array, weights: Array, residual: Array) -> TauParameters:
         """Of ln τ | effects/τ and everything else: observations change with τ."""
-        slope, curvature = float((weights * by_group) @ residual), float((weights * by_group) @ by_group)
+        slope, curvature = (
+            float((weights * by_group) @ residual),
+            float((weights * by_group) @ by_group),
+        )
         return TauParameters(0.0, 0.0, slope, curvature, math.log(self.sd), self.scale)
 
     def given_effects(self, effects: Array) -> TauParameters:
         """Of ln τ | effects."""
-        return TauParameters(float(len(effects)), float(effects @ effects), 0.0, 0.0, math.log(self.sd), self.scale)
+        return TauParameters(
+            float(len(effects)), float(effects @ effects), 0.0, 0.0, math.log(self.sd), self.scale
+        )
 
 
 class Confounded(NamedTuple):
-    """Vectors v (R, q) and effects d (R, n_columns) with X v = D d: what of the latent design effects make up as well.
+    """Vectors v (R, q) and effects d (R, n_columns) with X v = D d: what of the latent design
+    effects make up as well.
 
-    An intercept is the sum of all levels of a group; features of items are sums of effects of items.
+    An intercept is the sum of all levels of a group; features of items are sums of effects of
+    items.
     """
 
     vectors: Array
@@ -117,15 +140,19 @@ class Confounded(NamedTuple):
     def of(cls, matrix: Any, loads: Array) -> "Confounded":
         """From D, sparse (n, n_columns), and X (n, q)."""
         limit = 10 * matrix.shape[1] + 100
-        made = np.column_stack([lsmr(matrix, x, atol=1e-14, btol=1e-14, conlim=0.0, maxiter=limit)[0] for x in loads.T])
+        made = np.column_stack(
+            [lsmr(matrix, x, atol=1e-14, btol=1e-14, conlim=0.0, maxiter=limit)[0] for x in loads.T]
+        )
         _, left, directions = np.linalg.svd(loads - matrix @ made, full_matrices=False)
         vectors = directions[left <= _ROUNDING * np.linalg.norm(loads)]
         return cls(vectors, vectors @ made.T)
 
     def step_law(self, effects: Array, prior_precision: Array, base_mean: Array) -> Normal | None:
-        """(C21) The steps δ along v and d: μ_0, all μ_k and all f_u grow by δ v, and e falls by δ d; None for no directions.
+        """(C21) The steps δ along v and d: μ_0, all μ_k and all f_u grow by δ v, and e falls by δ
+        d; None for no directions.
 
-        Observations stay, and so do all f_u − μ_k and μ_k − μ_0. What is left is N(μ_0 + δ v; 0, I) N(e − δ d; 0, diag(p)⁻¹).
+        Observations stay, and so do all f_u − μ_k and μ_k − μ_0. What is left is N(μ_0 + δ v; 0, I)
+        N(e − δ d; 0, diag(p)⁻¹).
         """
         if not len(self.vectors):
             return None
@@ -135,7 +162,8 @@ class Confounded(NamedTuple):
 
 
 class EffectUnits(NamedTuple):
-    """From working units to the user's: those of γ, the names of which predictions see, and what a location of 1 is."""
+    """From working units to the user's: those of γ, the names of which predictions see, and what a
+    location of 1 is."""
 
     common: Whitening
     location: float
@@ -145,8 +173,9 @@ class EffectUnits(NamedTuple):
 class WithEffects(Likelihood):
     """A likelihood with effects outside the mixture.
 
-    inner: the likelihood without them, which takes them as an offset. design: D of all effects, rows as in its terms.
-    n_common: of γ. bounds (G + 1,): the effects of group g are columns bounds[g] to bounds[g + 1]. scales (G,): A of (M18).
+    inner: the likelihood without them, which takes them as an offset. design: D of all effects,
+    rows as in its terms. n_common: of γ. bounds (G + 1,): the effects of group g are columns
+    bounds[g] to bounds[g + 1]. scales (G,): A of (M18).
     """
 
     inner: Likelihood
@@ -190,7 +219,11 @@ class WithEffects(Likelihood):
         return np.concatenate([params["common"], params["group_effects"]])
 
     def _params(self, effects: Array, sds: Array) -> Params:
-        return {"common": effects[: self.n_common], "group_effects": effects[self.n_common :], "group_sd": sds}
+        return {
+            "common": effects[: self.n_common],
+            "group_effects": effects[self.n_common :],
+            "group_sd": sds,
+        }
 
     def _group(self, group: int) -> slice:
         return slice(int(self.bounds[group]), int(self.bounds[group + 1]))
@@ -202,30 +235,41 @@ class WithEffects(Likelihood):
     def prior_precision(self, sds: Array) -> Array:
         """Of each effect, (n_columns,)."""
         sizes = np.diff(self.bounds)
-        return np.concatenate([np.ones(self.n_common), np.repeat(np.asarray(sds, dtype=float) ** -2.0, sizes)])
+        return np.concatenate(
+            [np.ones(self.n_common), np.repeat(np.asarray(sds, dtype=float) ** -2.0, sizes)]
+        )
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         """No effects yet."""
         latent, own = self.inner.start(rng)
         return latent, own | self._params(np.zeros(self.design.n_columns), 0.3 * self.scales)
 
-    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array | None:
+    def relocate(
+        self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations
+    ) -> Array | None:
         """As the likelihood inside does."""
         inner, own = self._inside(params)
         return inner.relocate(rng, latent, own, locations)
 
-    def recenter(self, rng: np.random.Generator, params: Params, base_mean: Array) -> Recentered | None:
-        """A step between effects and all latent vectors along the directions in which observations cannot tell them apart."""
+    def recenter(
+        self, rng: np.random.Generator, params: Params, base_mean: Array
+    ) -> Recentered | None:
+        """A step between effects and all latent vectors along the directions in which observations
+        cannot tell them apart."""
         law = self.recentering_law(params, base_mean)
         if law is None:
             return None
         step = law.draw(rng)
-        moved = self._params(self.effects(params) - step @ self.confounded.effects, params["group_sd"])
+        moved = self._params(
+            self.effects(params) - step @ self.confounded.effects, params["group_sd"]
+        )
         return Recentered(step @ self.confounded.vectors, params | moved)
 
     def recentering_law(self, params: Params, base_mean: Array) -> Normal | None:
         """The distribution of that step; None where there is no such direction."""
-        return self.confounded.step_law(self.effects(params), self.prior_precision(params["group_sd"]), base_mean)
+        return self.confounded.step_law(
+            self.effects(params), self.prior_precision(params["group_sd"]), base_mean
+        )
 
     @cached_property
     def confounded(self) -> "Confounded":
@@ -236,7 +280,12 @@ class WithEffects(Likelihood):
         loads = np.empty((n, self.n_dims))
         loads[terms.rows] = terms.loads
         places = (np.repeat(np.arange(n), m), self.design.columns.ravel())
-        return Confounded.of(sparse.csr_array((self.design.values.ravel(), places), shape=(n, self.design.n_columns)), loads)
+        return Confounded.of(
+            sparse.csr_array(
+                (self.design.values.ravel(), places), shape=(n, self.design.n_columns)
+            ),
+            loads,
+        )
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
         """Those of the likelihood inside."""
@@ -246,10 +295,20 @@ class WithEffects(Likelihood):
     def redraw(
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
-        """Effects and latent vectors together, (C20), how much effects vary, then what the likelihood inside has."""
-        sds, standing = np.array(params["group_sd"], dtype=float), Drawn(latent, self.effects(params))
-        latent, effects = draw_with_vectors(rng, self.design, self.prior_precision(sds), terms, prior, standing)
-        weights = terms.precision if len(terms.precision) > 1 else np.full(len(terms.residual), terms.precision[0])
+        """Effects and latent vectors together, (C20), how much effects vary, then what the
+        likelihood inside has."""
+        sds, standing = (
+            np.array(params["group_sd"], dtype=float),
+            Drawn(latent, self.effects(params)),
+        )
+        latent, effects = draw_with_vectors(
+            rng, self.design, self.prior_precision(sds), terms, prior, standing
+        )
+        weights = (
+            terms.precision
+            if len(terms.precision) > 1
+            else np.full(len(terms.residual), terms.precision[0])
+        )
         for group in range(self.n_groups):
             own = self._group(group)
             alone = np.zeros_like(effects)
@@ -268,16 +327,27 @@ class WithEffects(Likelihood):
         inner, own = self._inside(params)
         precision, effects = self.prior_precision(params["group_sd"]), self.effects(params)
         prior = 0.5 * float(np.log(precision).sum() - precision @ effects**2)
-        return inner.log_density(latent, own) + prior + float(np.sum(log_half_t(params["group_sd"], self.scales)))
+        return (
+            inner.log_density(latent, own)
+            + prior
+            + float(np.sum(log_half_t(params["group_sd"], self.scales)))
+        )
 
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
-        """Those of the likelihood inside, of common coefficients, and of how much the effects of groups vary."""
+        """Those of the likelihood inside, of common coefficients, and of how much the effects of
+        groups vary."""
         found: dict[str, Array] = {}
         if self.n_common:
-            found["coefficients"] = -0.5 * (self.units.common.to_working(reported["coefficients"]) ** 2).sum(axis=-1)
+            found["coefficients"] = -0.5 * (
+                self.units.common.to_working(reported["coefficients"]) ** 2
+            ).sum(axis=-1)
         if self.n_groups:
-            found["group_sd"] = log_half_t(reported["group_sd"] / self.units.location, self.scales).sum(axis=-1)
-        return found | self.inner.log_priors({name: reported[name] for name in reported if name != "coefficients"}, z)
+            found["group_sd"] = log_half_t(
+                reported["group_sd"] / self.units.location, self.scales
+            ).sum(axis=-1)
+        return found | self.inner.log_priors(
+            {name: reported[name] for name in reported if name != "coefficients"}, z
+        )
 
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:
         """(M17) and (M18)."""

@@ -1,13 +1,17 @@
-"""Draws of effects outside the mixture: coefficients common to all users, and effects of the levels of groups.
+"""Draws of effects outside the mixture: coefficients common to all users, and effects of the levels
+of groups.
 
-Observation i is normal with mean x_iᵀ f_{o(i)} + d_iᵀ e and precision w_i. o(i) is the owner of its latent vector: a user, or a
-cluster whose users share one. Owners have f_o ~ N(μ_o, S_o⁻¹) and effects e ~ N(0, diag(p)⁻¹). With the vectors integrated out,
+Observation i is normal with mean x_iᵀ f_{o(i)} + d_iᵀ e and precision w_i. o(i) is the owner of its
+latent vector: a user, or a cluster whose users share one. Owners have f_o ~ N(μ_o, S_o⁻¹) and
+effects e ~ N(0, diag(p)⁻¹). With the vectors integrated out,
 
-    (C20) e | rest without f ~ N(Λ⁻¹ Dᵀ M (y − X μ), Λ⁻¹),   Λ = diag(p) + Dᵀ M D,   M = W − W X A⁻¹ Xᵀ W,
-          f_o | e, rest ~ N(A_o⁻¹ (S_o μ_o + Σ w_i x_i (y_i − d_iᵀ e)), A_o⁻¹),   A_o = S_o + Σ w_i x_i x_iᵀ.
+    (C20) e | rest without f ~ N(Λ⁻¹ Dᵀ M (y − X μ), Λ⁻¹),   Λ = diag(p) + Dᵀ M D,   M = W − W X A⁻¹
+    Xᵀ W,
+          f_o | e, rest ~ N(A_o⁻¹ (S_o μ_o + Σ w_i x_i (y_i − d_iᵀ e)), A_o⁻¹),   A_o = S_o + Σ w_i
+          x_i x_iᵀ.
 
-A row d_i has few numbers that are not zero: ``columns`` and ``values`` (n, m) say where and which. Up to ``MOST_DENSE`` effects
-Λ is factorised; beyond, it is applied owner by owner and never formed.
+A row d_i has few numbers that are not zero: ``columns`` and ``values`` (n, m) say where and which.
+Up to ``MOST_DENSE`` effects Λ is factorised; beyond, it is applied owner by owner and never formed.
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +32,8 @@ _TOLERANCE = 1e-10  # of conjugate gradients: residual relative to the right-han
 
 
 class SparseDesign(NamedTuple):
-    """A matrix D (n, n_columns) whose rows have m numbers each: row i has values[i, j] in column columns[i, j]."""
+    """A matrix D (n, n_columns) whose rows have m numbers each: row i has values[i, j] in column
+    columns[i, j]."""
 
     columns: NDArray[np.int64]
     values: Array
@@ -36,10 +41,11 @@ class SparseDesign(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """Observations by the owner of their vector: those of o are rows[starts[o]:starts[o + 1]], with loads (n, q).
+    """Observations by the owner of their vector: those of o are rows[starts[o]:starts[o + 1]], with
+    loads (n, q).
 
-    means (O, q) and factors (O, q, q): the vectors' prior, precision S = factor factorᵀ. weights (n,): precisions of the
-    observations, in their own order.
+    means (O, q) and factors (O, q, q): the vectors' prior, precision S = factor factorᵀ. weights
+    (n,): precisions of the observations, in their own order.
     """
 
     starts: NDArray[np.int64]
@@ -52,7 +58,8 @@ class Owners(NamedTuple):
 
 @compiled
 def posterior_factors(owners):
-    """Lower C with C Cᵀ = A_o for every owner, (O, q, q); NaN on a diagonal where A_o is not positive definite."""
+    """Lower C with C Cᵀ = A_o for every owner, (O, q, q); NaN on a diagonal where A_o is not
+    positive definite."""
     starts, rows, loads, weights = owners.starts, owners.rows, owners.loads, owners.weights
     n_dims = owners.means.shape[1]
     result = np.zeros((starts.shape[0] - 1, n_dims, n_dims))
@@ -111,7 +118,8 @@ def add_transposed_times(design, values, result):
 
 @compiled
 def marginal_gram(design, owners, factors):
-    """Dᵀ M D, (n_columns, n_columns): owner by owner, over the columns that its observations have."""
+    """Dᵀ M D, (n_columns, n_columns): owner by owner, over the columns that its observations
+    have."""
     starts, rows, loads, weights = owners.starts, owners.rows, owners.loads, owners.weights
     columns, values = design.columns, design.values
     n_dims, n_entries, n = owners.means.shape[1], columns.shape[1], design.n_columns
@@ -143,7 +151,8 @@ def marginal_gram(design, owners, factors):
 
 @compiled
 def draw_vectors(owners, factors, observed, noise):
-    """f_o of every owner, (O, q), from observations less effects (n,) and standard normal noise (O, q)."""
+    """f_o of every owner, (O, q), from observations less effects (n,) and standard normal noise (O,
+    q)."""
     starts, rows, loads, weights = owners.starts, owners.rows, owners.loads, owners.weights
     n_dims = owners.means.shape[1]
     result, towards = np.empty((starts.shape[0] - 1, n_dims)), np.empty(n_dims)
@@ -199,22 +208,38 @@ def owners_of(terms: Terms, prior: Prior) -> Owners:
     n = len(terms.residual)
     weights = terms.precision if len(terms.precision) == n else np.full(n, terms.precision[0])
     if not prior.pooled:
-        return Owners(terms.starts, terms.rows, terms.loads, prior.means[prior.z], prior.factors[prior.z], weights)
+        return Owners(
+            terms.starts,
+            terms.rows,
+            terms.loads,
+            prior.means[prior.z],
+            prior.factors[prior.z],
+            weights,
+        )
     cluster = np.repeat(prior.z, np.diff(terms.starts))
     order = np.argsort(cluster, kind="stable")
     starts = np.searchsorted(cluster[order], np.arange(len(prior.means) + 1)).astype(np.int64)
-    return Owners(starts, terms.rows[order], np.ascontiguousarray(terms.loads[order]), prior.means, prior.factors, weights)
+    return Owners(
+        starts,
+        terms.rows[order],
+        np.ascontiguousarray(terms.loads[order]),
+        prior.means,
+        prior.factors,
+        weights,
+    )
 
 
 class EffectsDraw(NamedTuple):
-    """What a draw of effects is made from: D, the precisions p (n_columns,) of their prior, and the owners of vectors."""
+    """What a draw of effects is made from: D, the precisions p (n_columns,) of their prior, and the
+    owners of vectors."""
 
     design: SparseDesign
     prior_precision: Array
     owners: Owners
 
     def draw(self, rng: np.random.Generator, factors: Array, observed: Array) -> Array | None:
-        """e | rest without f, (C20), from factors of A_o and observations less X μ (n,); None where digits are lost."""
+        """e | rest without f, (C20), from factors of A_o and observations less X μ (n,); None where
+        digits are lost."""
         if self.design.n_columns > MOST_DENSE:
             return self._by_conjugate_gradients(rng, factors, observed)
         linear, noise = self._linear(factors, observed), rng.standard_normal(self.design.n_columns)
@@ -230,7 +255,9 @@ class EffectsDraw(NamedTuple):
 
     def precision(self, factors: Array) -> Array:
         """Λ, (n_columns, n_columns)."""
-        return np.asarray(marginal_gram(self.design, self.owners, factors) + np.diag(self.prior_precision))
+        return np.asarray(
+            marginal_gram(self.design, self.owners, factors) + np.diag(self.prior_precision)
+        )
 
     def _linear(self, factors: Array, observed: Array) -> Array:
         """Dᵀ M (y − X μ)."""
@@ -238,15 +265,20 @@ class EffectsDraw(NamedTuple):
         marginalise_vectors(self.owners, factors, values)
         return transposed_times(self.design, values)
 
-    def _by_conjugate_gradients(self, rng: np.random.Generator, factors: Array, observed: Array) -> Array:
-        """A draw from the joint prior of effects and observations, moved by the mean of effects given the difference."""
+    def _by_conjugate_gradients(
+        self, rng: np.random.Generator, factors: Array, observed: Array
+    ) -> Array:
+        """A draw from the joint prior of effects and observations, moved by the mean of effects
+        given the difference."""
         owners, root = self.owners, np.sqrt(self.prior_precision)
         effects = rng.standard_normal(self.design.n_columns) / root
         noise = rng.standard_normal((*owners.means.shape, 1))
         vectors = np.linalg.solve(np.swapaxes(owners.factors, 1, 2), noise)[..., 0]
         simulated = expected_of(owners, vectors) + times(self.design, effects)
         simulated += rng.standard_normal(len(observed)) / np.sqrt(owners.weights)
-        squares = transposed_times(self.design._replace(values=self.design.values**2), owners.weights)
+        squares = transposed_times(
+            self.design._replace(values=self.design.values**2), owners.weights
+        )
         step = solve(
             lambda v: self.prior_precision * v + self._linear(factors, times(self.design, v)),
             self._linear(factors, observed - simulated),
@@ -265,37 +297,64 @@ class Drawn(NamedTuple):
 
 
 def draw_with_vectors(
-    rng: np.random.Generator, design: SparseDesign, prior_precision: Array, terms: Terms, prior: Prior, standing: Drawn
+    rng: np.random.Generator,
+    design: SparseDesign,
+    prior_precision: Array,
+    terms: Terms,
+    prior: Prior,
+    standing: Drawn,
 ) -> Drawn:
-    """Effects with latent vectors integrated out, then the vectors, (C20); in place on the residual of the terms."""
+    """Effects with latent vectors integrated out, then the vectors, (C20); in place on the residual
+    of the terms."""
     shift = np.zeros_like(standing.latent) if prior.shift is None else prior.shift
     owners = owners_of(terms, prior)
-    by_user = owners if not prior.pooled else owners_of(terms, prior._replace(z=np.zeros_like(prior.z), pooled=False))
-    observed = terms.residual + expected_of(by_user, standing.latent - shift) + times(design, standing.effects)
+    by_user = (
+        owners
+        if not prior.pooled
+        else owners_of(terms, prior._replace(z=np.zeros_like(prior.z), pooled=False))
+    )
+    observed = (
+        terms.residual
+        + expected_of(by_user, standing.latent - shift)
+        + times(design, standing.effects)
+    )
     factors = posterior_factors(owners)
-    effects = EffectsDraw(design, prior_precision, owners).draw(rng, factors, observed - expected_of(owners, owners.means))
-    if effects is None:  # given the vectors instead; whether it is so depends on nothing that is drawn here
+    effects = EffectsDraw(design, prior_precision, owners).draw(
+        rng, factors, observed - expected_of(owners, owners.means)
+    )
+    if (
+        effects is None
+    ):  # given the vectors instead; whether it is so depends on nothing that is drawn here
         known = owners._replace(loads=np.zeros_like(owners.loads))
         rest = terms.residual + times(design, standing.effects)
-        effects = EffectsDraw(design, prior_precision, known).draw(rng, posterior_factors(known), rest)
+        effects = EffectsDraw(design, prior_precision, known).draw(
+            rng, posterior_factors(known), rest
+        )
     if effects is None:
         raise DegenerateError(
-            "The equations for common and group effects are numerically singular. Look for columns of common that repeat each "
+            "The equations for common and group effects are numerically singular. Look for "
+            "columns of common that repeat each "
             "other or are extreme."
         )
     left = observed - times(design, effects)
     vectors = draw_vectors(owners, factors, left, rng.standard_normal(owners.means.shape))
     latent = vectors[prior.z] if prior.pooled else vectors
     if not np.isfinite(latent).all():
-        raise DegenerateError("A user's latent vector is numerically undetermined: its observations have extreme weights.")
+        raise DegenerateError(
+            "A user's latent vector is numerically undetermined: its observations have extreme "
+            "weights."
+        )
     terms.residual[:] = left - expected_of(by_user, latent)
     return Drawn(latent + shift, effects)
 
 
 def redraw_vectors(rng: np.random.Generator, terms: Terms, prior: Prior, latent: Array) -> Array:
-    """All latent vectors given observations and clusters, (U, q), users having one each; in place on the residual."""
+    """All latent vectors given observations and clusters, (U, q), users having one each; in place
+    on the residual."""
     owners = owners_of(terms, prior)
     observed = terms.residual + expected_of(owners, latent)
-    vectors = draw_vectors(owners, posterior_factors(owners), observed, rng.standard_normal(latent.shape))
+    vectors = draw_vectors(
+        owners, posterior_factors(owners), observed, rng.standard_normal(latent.shape)
+    )
     terms.residual[:] = observed - expected_of(owners, vectors)
     return np.asarray(vectors)

@@ -1,7 +1,8 @@
-"""Shared outcomes with groups of threads in working units: each level has an effect b_gl ~ N(0, τ_g²), (M17) and (M18).
+"""Shared outcomes with groups of threads in working units: each level has an effect b_gl ~ N(0,
+τ_g²), (M17) and (M18).
 
-The coefficients are those of covariates, e ~ N(0, I), then the effects of one group after the other. Everything is drawn
-together with the users' coefficients, (C7), given all τ_g.
+The coefficients are those of covariates, e ~ N(0, I), then the effects of one group after the
+other. Everything is drawn together with the users' coefficients, (C7), given all τ_g.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +15,11 @@ from scipy import sparse
 
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.effects import Confounded, GroupSpread, log_half_t
-from dualview.behaviors.likelihoods.regression import ByCoefficients, ByConjugateGradients, CoefficientDraw
+from dualview.behaviors.likelihoods.regression import (
+    ByCoefficients,
+    ByConjugateGradients,
+    CoefficientDraw,
+)
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.records import Params, Prior, Recentered
 from dualview.distributions import Normal
@@ -27,9 +32,11 @@ _MOST_FACTORISED = 1000  # users and effects
 
 @dataclass(frozen=True)
 class GroupedThreads(ThreadRegression):
-    """The regression of (M8) with groups. coefficient_design: sparse (T, C + L), all columns outside the mixture.
+    """The regression of (M8) with groups. coefficient_design: sparse (T, C + L), all columns
+    outside the mixture.
 
-    bounds (G + 1,): where the effects of each group begin among its columns. scales (G,): A of (M18).
+    bounds (G + 1,): where the effects of each group begin among its columns. scales (G,): A of
+    (M18).
     """
 
     bounds: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
@@ -94,8 +101,11 @@ class GroupedThreads(ThreadRegression):
     def _columns(self) -> Any:
         return sparse.csc_array(self.coefficient_design)
 
-    def recenter(self, rng: np.random.Generator, params: Params, base_mean: Array) -> Recentered | None:
-        """A step between coefficients and those of all users where threads cannot tell them apart."""
+    def recenter(
+        self, rng: np.random.Generator, params: Params, base_mean: Array
+    ) -> Recentered | None:
+        """A step between coefficients and those of all users where threads cannot tell them
+        apart."""
         law = self.recentering_law(params, base_mean)
         if law is None:
             return None
@@ -105,7 +115,9 @@ class GroupedThreads(ThreadRegression):
 
     def recentering_law(self, params: Params, base_mean: Array) -> Normal | None:
         """The distribution of that step, (C21)."""
-        return self._confounded.step_law(params["coefficients"], self.prior_precision(params["group_sd"]), base_mean)
+        return self._confounded.step_law(
+            params["coefficients"], self.prior_precision(params["group_sd"]), base_mean
+        )
 
     @cached_property
     def _confounded(self) -> Confounded:
@@ -131,14 +143,24 @@ class GroupedThreads(ThreadRegression):
 
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:
         """(M9), (M17) and (M18)."""
-        params, sds = super().draw_prior(rng, z), self.scales * np.abs(rng.standard_t(3.0, len(self.scales)))
-        return params | {"coefficients": params["coefficients"] / np.sqrt(self.prior_precision(sds)), "group_sd": sds}
+        params, sds = (
+            super().draw_prior(rng, z),
+            self.scales * np.abs(rng.standard_t(3.0, len(self.scales))),
+        )
+        return params | {
+            "coefficients": params["coefficients"] / np.sqrt(self.prior_precision(sds)),
+            "group_sd": sds,
+        }
 
     def reported(self, params: Params) -> Params:
         """Coefficients of covariates, and effects of levels, in the user's units."""
         sd, coefficients = np.sqrt(self.noise_variance), np.asarray(params["coefficients"])
-        result: Params = {"noise_precision": np.asarray(params["noise_precision"]) / self.noise_variance}
+        result: Params = {
+            "noise_precision": np.asarray(params["noise_precision"]) / self.noise_variance
+        }
         if self.n_common:
-            result["coefficients"] = self.coefficient_units.vectors(coefficients[..., : self.n_common])
+            result["coefficients"] = self.coefficient_units.vectors(
+                coefficients[..., : self.n_common]
+            )
         effects = sd * coefficients[..., self.n_common :]
         return result | {"group_effects": effects, "group_sd": sd * np.asarray(params["group_sd"])}

@@ -1,9 +1,12 @@
-"""The likelihood of per-user regressions of which intervals are recorded, in working units: low_i ≤ y_i ≤ high_i.
+"""The likelihood of per-user regressions of which intervals are recorded, in working units: low_i ≤
+y_i ≤ high_i.
 
-    y_i ~ N(x_iᵀ f_{u(i)}, 1/s); the interval [low_i, high_i] holds y_i, which is exact where both ends are equal.
+    y_i ~ N(x_iᵀ f_{u(i)}, 1/s); the interval [low_i, high_i] holds y_i, which is exact where both
+    ends are equal.
 
-Before each sweep y_i is drawn from its normal distribution between the ends, and it is forgotten after it. The noise s is drawn
-with the y_i integrated out, by slices: given them it would hardly move where intervals are wide. latent (U, q).
+Before each sweep y_i is drawn from its normal distribution between the ends, and it is forgotten
+after it. The noise s is drawn with the y_i integrated out, by slices: given them it would hardly
+move where intervals are wide. latent (U, q).
 """
 
 from collections.abc import Callable
@@ -28,16 +31,20 @@ def draw_between(rng, low, high, sds):
     """Numbers from N(0, sd²) between the ends (n,); the ends themselves where they are equal."""
     result = np.empty(low.shape[0])
     for i in range(low.shape[0]):
-        result[i] = low[i] if low[i] == high[i] else truncated_normal(rng, 0.0, sds[i], low[i], high[i])
+        result[i] = (
+            low[i] if low[i] == high[i] else truncated_normal(rng, 0.0, sds[i], low[i], high[i])
+        )
     return result
 
 
 @dataclass(frozen=True)
 class IntervalRegression(AugmentedRegression):
-    """Normal observations of one user each that are known to lie between two ends, low and high (n,).
+    """Normal observations of one user each that are known to lie between two ends, low and high
+    (n,).
 
-    The panel's outcome is a number between them, to start from. is_open: some intervals have one end only, so that observations
-    may leave latent vectors the tails of their prior. record(y): the ends that other numbers (n,) would have.
+    The panel's outcome is a number between them, to start from. is_open: some intervals have one
+    end only, so that observations may leave latent vectors the tails of their prior. record(y): the
+    ends that other numbers (n,) would have.
     """
 
     low: Array = field(default_factory=lambda: np.empty(0))
@@ -74,12 +81,17 @@ class IntervalRegression(AugmentedRegression):
         terms: Terms,
         prior: Prior,
     ) -> tuple[Array, Params]:
-        """The noise, unless it is known, with y integrated out; where clusters have their own, of each that has users."""
+        """The noise, unless it is known, with y integrated out; where clusters have their own, of
+        each that has users."""
         if self.known_noise:
             return latent, params
         if not self.by_cluster:
             everything = np.arange(len(self.low))
-            return latent, {"noise_precision": self._next_noise(rng, latent, float(params["noise_precision"]), everything)}
+            return latent, {
+                "noise_precision": self._next_noise(
+                    rng, latent, float(params["noise_precision"]), everything
+                )
+            }
         noise = np.array(terms.noise)
         for cluster in np.unique(prior.z):
             users = prior.z == cluster
@@ -87,13 +99,18 @@ class IntervalRegression(AugmentedRegression):
             noise[users] = self._next_noise(rng, latent, float(noise[users][0]), own)
         return latent, {"noise_precision": noise}
 
-    def _next_noise(self, rng: np.random.Generator, latent: Array, noise: float, own: NDArray[np.intp]) -> float:
+    def _next_noise(
+        self, rng: np.random.Generator, latent: Array, noise: float, own: NDArray[np.intp]
+    ) -> float:
         return self.next_noise(rng, self.noise_density(latent, own), noise, len(own))
 
     def noise_density(self, latent: Array, own: NDArray[np.intp]) -> Callable[[float], float]:
-        """Log density of ln s given the latent vectors and some observations, up to a constant, y integrated out."""
+        """Log density of ln s given the latent vectors and some observations, up to a constant, y
+        integrated out."""
         expected, low, high = self._expected(latent)[own], self.low[own], self.high[own]
-        return self.log_noise_density(lambda noise: float(log_probability(low, high, expected, noise**-0.5).sum()))
+        return self.log_noise_density(
+            lambda noise: float(log_probability(low, high, expected, noise**-0.5).sum())
+        )
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(intervals, s | latent) up to a constant."""
@@ -103,7 +120,9 @@ class IntervalRegression(AugmentedRegression):
         noises = np.unique(np.atleast_1d(params["noise_precision"]))
         return likelihood + sum(self._working_prior.log_density(float(value)) for value in noises)
 
-    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "IntervalRegression":
+    def simulate(
+        self, rng: np.random.Generator, latent: Array, params: Params
+    ) -> "IntervalRegression":
         """New numbers, and what is recorded of them."""
         assert self.record is not None
         errors = rng.standard_normal(len(self.low)) / np.sqrt(self.precisions(params))

@@ -1,8 +1,10 @@
-"""Constants of the behavior view from the data: the prior under which observations of one user each are most likely.
+"""Constants of the behavior view from the data: the prior under which observations of one user each
+are most likely.
 
-All users are taken for one cluster, f_u ~ N(m, Σ), with the effects outside the mixture as in the model. m and Σ maximise the
-likelihood times a weak prior of Σ, by stochastic approximation of the EM algorithm (Delyon, Lavielle and Moulines 1999): the
-likelihood's own draws of vectors and parameters stand for the expectation. latent (U, q) in working units.
+All users are taken for one cluster, f_u ~ N(m, Σ), with the effects outside the mixture as in the
+model. m and Σ maximise the likelihood times a weak prior of Σ, by stochastic approximation of the
+EM algorithm (Delyon, Lavielle and Moulines 1999): the likelihood's own draws of vectors and
+parameters stand for the expectation. latent (U, q) in working units.
 """
 
 import numpy as np
@@ -12,13 +14,17 @@ from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
 from dualview.behaviors.records import Array, Prior
 from dualview.units import GaussianPrior, Whitening
 
-_SEARCH, _AVERAGE = 200, 200  # iterations that follow the last draw, and that average over all since
+_SEARCH, _AVERAGE = (
+    200,
+    200,
+)  # iterations that follow the last draw, and that average over all since
 _WEIGHT = 2.0  # users whose vectors the prior of Σ is worth
 _SEED = 24
 
 
 def likely_prior(units: Whitening, likelihood: Likelihood) -> GaussianPrior:
-    """m and Σ in the user's units; the likelihood is in those of a first guess, which the weak prior of Σ is centred at."""
+    """m and Σ in the user's units; the likelihood is in those of a first guess, which the weak
+    prior of Σ is centred at."""
     rng = np.random.default_rng(_SEED)
     latent, params = likelihood.start(rng)
     n_users, n_dims = latent.shape

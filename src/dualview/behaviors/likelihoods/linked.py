@@ -1,8 +1,10 @@
-"""The link: behaviors that follow features inside a cluster, f_u ~ N(μ_k + Γ ã_u, S_k⁻¹), (M12) and (M13).
+"""The link: behaviors that follow features inside a cluster, f_u ~ N(μ_k + Γ ã_u, S_k⁻¹), (M12) and
+(M13).
 
-Everything in working units. features ã (U, D), slopes Γ (q, D), latent f (U, q), z (U,). In the user's units the entries of Γ
-have variances Σ_jj/t; in working units each column of Γ has covariance ``spread``/t, with spread = F⁻¹ diag(Σ) F⁻ᵀ, which is 1
-for q = 1. Vectors of q D numbers hold Γ row by row.
+Everything in working units. features ã (U, D), slopes Γ (q, D), latent f (U, q), z (U,). In the
+user's units the entries of Γ have variances Σ_jj/t; in working units each column of Γ has
+covariance ``spread``/t, with spread = F⁻¹ diag(Σ) F⁻ᵀ, which is 1 for q = 1. Vectors of q D numbers
+hold Γ row by row.
 """
 
 from dataclasses import dataclass, replace
@@ -39,7 +41,8 @@ class Slopes(NamedTuple):
 class LinearLink:
     """Slopes of latent vectors on features that are common to all clusters.
 
-    dof: n of t ~ G(n, D/n), the degrees of freedom of a slope's t distribution without t; (M13) has 1.
+    dof: n of t ~ G(n, D/n), the degrees of freedom of a slope's t distribution without t; (M13) has
+    1.
     """
 
     features: Array
@@ -98,9 +101,13 @@ class LinearLink:
         return G(self.dof + slopes.size, self.dof / self.n_features + self._size(slopes))
 
     def _prior_precision(self, precision: float) -> Array:
-        return np.asarray(precision * np.kron(self._roughness, np.eye(self.n_features)), dtype=float)
+        return np.asarray(
+            precision * np.kron(self._roughness, np.eye(self.n_features)), dtype=float
+        )
 
-    def law_given_latent(self, latent: Array, z: Labels, means: Array, factors: Array, precision: float) -> Normal:
+    def law_given_latent(
+        self, latent: Array, z: Labels, means: Array, factors: Array, precision: float
+    ) -> Normal:
         """Γ | f, clusters and t, (C13); precisions S_k = factor factorᵀ."""
         matrix = self._prior_precision(precision).reshape(2 * (self.n_dims, self.n_features))
         components = (factors @ np.swapaxes(factors, 1, 2))[z]
@@ -112,10 +119,16 @@ class LinearLink:
 
     def law_given_observations(self, effects: Array, link: Slopes, terms: Terms) -> Normal:
         """Γ | f − Γ ã, observations and t; effects (N, q D): how each observation depends on Γ."""
-        weights = terms.precision if len(terms.precision) > 1 else np.full(len(terms.residual), terms.precision[0])
+        weights = (
+            terms.precision
+            if len(terms.precision) > 1
+            else np.full(len(terms.residual), terms.precision[0])
+        )
         partial = terms.residual + effects @ link.slopes.ravel()
         weighted = effects * weights[:, None]
-        return Normal(weighted.T @ partial, self._prior_precision(link.precision) + weighted.T @ effects)
+        return Normal(
+            weighted.T @ partial, self._prior_precision(link.precision) + weighted.T @ effects
+        )
 
     def effects(self, terms: Terms) -> Array:
         """How each observation depends on Γ, (N, q D): Σ_u d_iu ⊗ ã_u."""
@@ -128,10 +141,12 @@ class LinearLink:
 
 @dataclass(frozen=True)
 class LinkedLikelihood(Likelihood):
-    """A likelihood of f = g + Γ ã, seen by the sampler as one of g, with Γ and t among its parameters.
+    """A likelihood of f = g + Γ ã, seen by the sampler as one of g, with Γ and t among its
+    parameters.
 
-    Given Γ the mixture over g is the paper's: the sweep is the same. Γ is redrawn twice in a step, once with g held, where it
-    moves the observations, and once with f held, (C13), where it moves g; each is slow where the other is quick.
+    Given Γ the mixture over g is the paper's: the sweep is the same. Γ is redrawn twice in a step,
+    once with g held, where it moves the observations, and once with f held, (C13), where it moves
+    g; each is slow where the other is quick.
     """
 
     inner: Likelihood
@@ -140,10 +155,17 @@ class LinkedLikelihood(Likelihood):
     feature_units: Whitening
 
     @classmethod
-    def of(cls, inner: Likelihood, features: Array, units: Whitening, feature_units: Whitening) -> "LinkedLikelihood":
+    def of(
+        cls, inner: Likelihood, features: Array, units: Whitening, feature_units: Whitening
+    ) -> "LinkedLikelihood":
         """For features in working units."""
         inner = inner.with_residuals()
-        return cls(inner, LinearLink.of(features, units, float(inner.hyperprior.of_slopes)), units, feature_units)
+        return cls(
+            inner,
+            LinearLink.of(features, units, float(inner.hyperprior.of_slopes)),
+            units,
+            feature_units,
+        )
 
     @property
     def n_dims(self) -> int:
@@ -180,7 +202,11 @@ class LinkedLikelihood(Likelihood):
     @staticmethod
     def _own(params: Params) -> Params:
         """The parameters of the likelihood inside."""
-        return {name: value for name, value in params.items() if name not in ("slopes", "slope_precision")}
+        return {
+            name: value
+            for name, value in params.items()
+            if name not in ("slopes", "slope_precision")
+        }
 
     def functions(self, deviations: Array, params: Params) -> Array:
         """f = g + Γ ã."""
@@ -190,26 +216,43 @@ class LinkedLikelihood(Likelihood):
         latent, params = self.inner.start(rng)
         return latent, params | self.link.start().params()
 
-    def relocate(self, rng: np.random.Generator, deviations: Array, params: Params, locations: Locations) -> Array | None:
+    def relocate(
+        self, rng: np.random.Generator, deviations: Array, params: Params, locations: Locations
+    ) -> Array | None:
         """As the likelihood inside does: moving g moves f as much."""
-        return self.inner.relocate(rng, self.functions(deviations, params), self._own(params), locations)
+        return self.inner.relocate(
+            rng, self.functions(deviations, params), self._own(params), locations
+        )
 
-    def recenter(self, rng: np.random.Generator, params: Params, base_mean: Array) -> Recentered | None:
+    def recenter(
+        self, rng: np.random.Generator, params: Params, base_mean: Array
+    ) -> Recentered | None:
         """As the likelihood inside does: a step of g is one of f."""
         moved = self.inner.recenter(rng, self._own(params), base_mean)
-        return None if moved is None else moved._replace(params=moved.params | self._slopes(params).params())
+        return (
+            None
+            if moved is None
+            else moved._replace(params=moved.params | self._slopes(params).params())
+        )
 
     def terms(self, rng: np.random.Generator, deviations: Array, params: Params) -> Terms:
         """Those of f: moving g moves f as much."""
         return self.inner.terms(rng, self.functions(deviations, params), self._own(params))
 
     def redraw(
-        self, rng: np.random.Generator, deviations: Array, params: Params, terms: Terms, prior: Prior
+        self,
+        rng: np.random.Generator,
+        deviations: Array,
+        params: Params,
+        terms: Terms,
+        prior: Prior,
     ) -> tuple[Array, Params]:
         """Γ given g, Γ given f, (C13), t, (C14), then the likelihood's own parameters."""
         link, old = self.link, self._slopes(params)
         effects = self._effects(terms)
-        slopes = draw_slopes(rng, link.law_given_observations(effects, old, terms), old.slopes.shape)
+        slopes = draw_slopes(
+            rng, link.law_given_observations(effects, old, terms), old.slopes.shape
+        )
         terms.residual[:] -= effects @ (slopes - old.slopes).ravel()
         latent = deviations + link.shift(Slopes(slopes, old.precision))
         if not prior.pooled:
@@ -217,7 +260,9 @@ class LinkedLikelihood(Likelihood):
             slopes = draw_slopes(rng, law, slopes.shape)
         new = Slopes(slopes, link.precision_law(slopes).draw(rng))
         shift = link.shift(new)
-        latent, own = self.inner.redraw(rng, latent, self._own(params), terms, prior._replace(shift=shift))
+        latent, own = self.inner.redraw(
+            rng, latent, self._own(params), terms, prior._replace(shift=shift)
+        )
         return latent - shift, own | new.params()
 
     def _effects(self, terms: Terms) -> Array:
@@ -236,14 +281,22 @@ class LinkedLikelihood(Likelihood):
         slopes = np.asarray(reported["slopes"])
         slopes = slopes.reshape(len(slopes), -1, slopes.shape[-1])
         working = self.units.inverse @ slopes @ self.feature_units.factor
-        of_slopes = [self.link.log_density(Slopes(*one)) for one in zip(working, reported["slope_precision"], strict=True)]
+        of_slopes = [
+            self.link.log_density(Slopes(*one))
+            for one in zip(working, reported["slope_precision"], strict=True)
+        ]
         return self.inner.log_priors(self._own(reported), z) | {"slopes": np.array(of_slopes)}
 
     def draw_prior(self, rng: np.random.Generator, z: Labels) -> Params:
         return self.inner.draw_prior(rng, z) | self.link.draw_prior(rng).params()
 
-    def simulate(self, rng: np.random.Generator, deviations: Array, params: Params) -> "LinkedLikelihood":
-        return replace(self, inner=self.inner.simulate(rng, self.functions(deviations, params), self._own(params)))
+    def simulate(
+        self, rng: np.random.Generator, deviations: Array, params: Params
+    ) -> "LinkedLikelihood":
+        return replace(
+            self,
+            inner=self.inner.simulate(rng, self.functions(deviations, params), self._own(params)),
+        )
 
     def reported(self, params: Params) -> Params:
         """Γ in the user's units: change of the latent vector for a unit of each feature."""
@@ -256,4 +309,6 @@ def draw_slopes(rng: np.random.Generator, law: Normal, shape: tuple[int, int]) -
     """A draw of Γ."""
     factor = np.linalg.cholesky(law.precision)
     half = np.linalg.solve(factor, law.linear)
-    return np.asarray(np.linalg.solve(factor.T, half + rng.standard_normal(len(half))).reshape(shape))
+    return np.asarray(
+        np.linalg.solve(factor.T, half + rng.standard_normal(len(half))).reshape(shape)
+    )

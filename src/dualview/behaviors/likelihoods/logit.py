@@ -1,8 +1,10 @@
-"""The likelihood of yes-or-no observations in working units: log odds x_iᵀ f_{u(i)} + c_iᵀ e, e ~ N(0, I).
+"""The likelihood of yes-or-no observations in working units: log odds x_iᵀ f_{u(i)} + c_iᵀ e, e ~
+N(0, I).
 
-By Pólya–Gamma augmentation (Polson, Scott and Windle 2013): given ω_i ~ PG(1, log odds), y_i counts as a normal observation
-(y_i − ½)/ω_i of the log odds with precision ω_i. The ω are drawn before each sweep and forgotten after it. Without them,
-between two sweeps, clusters' means move with their users' vectors (``logit_location``). latent (U, q).
+By Pólya–Gamma augmentation (Polson, Scott and Windle 2013): given ω_i ~ PG(1, log odds), y_i counts
+as a normal observation (y_i − ½)/ω_i of the log odds with precision ω_i. The ω are drawn before
+each sweep and forgotten after it. Without them, between two sweeps, clusters' means move with their
+users' vectors (``logit_location``). latent (U, q).
 """
 
 from dataclasses import dataclass, replace
@@ -30,8 +32,8 @@ from dualview.numerics.streams import stream_of
 class LogitPanel(Likelihood):
     """Binary observations of one user each, outcome 0 or 1.
 
-    offsets: sparse (n, C), what the coefficients e count for. constant (n,): what else the log odds hold, in the panel's order;
-    offset (n,): what effects outside the mixture add to it.
+    offsets: sparse (n, C), what the coefficients e count for. constant (n,): what else the log odds
+    hold, in the panel's order; offset (n,): what effects outside the mixture add to it.
     """
 
     panel: Panel
@@ -76,8 +78,11 @@ class LogitPanel(Likelihood):
         latent = posterior_means(0.25 * self.panel.squares, pulls, 1.0)
         return latent, {"coefficients": np.zeros(self.n_coefficients)}
 
-    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array | None:
-        """Steps of every cluster's mean with its users' vectors, by slices of the logistic likelihood."""
+    def relocate(
+        self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations
+    ) -> Array | None:
+        """Steps of every cluster's mean with its users' vectors, by slices of the logistic
+        likelihood."""
         if not logit_location.is_due(rng, len(self.panel.outcome)):
             return None
         odds = self.log_odds(latent, params["coefficients"])
@@ -117,18 +122,24 @@ class LogitPanel(Likelihood):
         """q of all latent vectors together, by the Pólya–Gamma bound."""
         if not self.can_approximate:
             raise NotImplementedError(
-                f"{type(self).__name__} has a variational approximation only without effects outside the mixture."
+                f"{type(self).__name__} has a variational approximation only without effects "
+                "outside the mixture."
             )
         return SoftLogit.start(self)
 
     def log_density(self, latent: Array, params: Params) -> float:
-        """ln p(outcome, coefficients | latent) up to a constant; the augmentation is integrated out."""
+        """ln p(outcome, coefficients | latent) up to a constant; the augmentation is integrated
+        out."""
         odds, coefficients = self.log_odds(latent, params["coefficients"]), params["coefficients"]
         return float(log_expit(self._signs * odds).sum() - 0.5 * coefficients @ coefficients)
 
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:  # noqa: ARG002
         """Of the coefficients, where there are any."""
-        return {"coefficients": -0.5 * (reported["coefficients"] ** 2).sum(axis=-1)} if self.n_coefficients else {}
+        return (
+            {"coefficients": -0.5 * (reported["coefficients"] ** 2).sum(axis=-1)}
+            if self.n_coefficients
+            else {}
+        )
 
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:  # noqa: ARG002
         return {"coefficients": rng.standard_normal(self.n_coefficients)}

@@ -1,14 +1,17 @@
-"""A move of location for yes-or-no observations: a step δ added to a cluster's mean and to the latent vectors of its users.
+"""A move of location for yes-or-no observations: a step δ added to a cluster's mean and to the
+latent vectors of its users.
 
-Given a Pólya–Gamma augmentation a mean creeps: where a cluster's answers are all alike, the augmented likelihood allows steps
-of about the square root of the log odds, while the likelihood itself is flat. So the augmentation is integrated out. The
-users' (M1) and everything else in the view are the same all along, and the move has no Jacobian, so
+Given a Pólya–Gamma augmentation a mean creeps: where a cluster's answers are all alike, the
+augmented likelihood allows steps of about the square root of the log odds, while the likelihood
+itself is flat. So the augmentation is integrated out. The users' (M1) and everything else in the
+view are the same all along, and the move has no Jacobian, so
 
     p(δ | rest) ∝ N(μ_k + δ; μ_0, R_0⁻¹) Π_i σ(s_i (o_i + x_iᵀ δ)),
 
-over the observations i of the cluster's users, s_i = ±1 the answer, o_i its log odds. Where users share a vector (pooling) μ_k
-is that vector, and the density is the same. δ is drawn by slices along the columns of L⁻ᵀ, R_0 = L Lᵀ, one after the other:
-there the prior of each step is a standard normal about −w_j, w = Lᵀ (μ_k − μ_0), so the width of a slice needs no tuning.
+over the observations i of the cluster's users, s_i = ±1 the answer, o_i its log odds. Where users
+share a vector (pooling) μ_k is that vector, and the density is the same. δ is drawn by slices along
+the columns of L⁻ᵀ, R_0 = L Lᵀ, one after the other: there the prior of each step is a standard
+normal about −w_j, w = Lᵀ (μ_k − μ_0), so the width of a slice needs no tuning.
 """
 
 import math
@@ -21,14 +24,17 @@ from dualview.numerics.grouping import by_component
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.slice_sampling import sampler
 
-_WIDTH = 2.0  # standard deviations of the prior; where answers tell much, the slice shrinks to them in a few steps
+# standard deviations of the prior; where answers tell much, the slice shrinks to them in a few
+# steps
+_WIDTH = 2.0
 _MANY = 1500  # observations, beyond which the move costs as much as a sweep
 _SHARE = 0.25  # of the steps that make it then
 _REACH = 50  # widths: from a start that is very unlikely a slice has nearly no end
 
 
 class Locations(NamedTuple):
-    """Where clusters are and what pulls them there: z (U,), means μ_k (K, q), μ_0 (q,) and R_0 (q, q)."""
+    """Where clusters are and what pulls them there: z (U,), means μ_k (K, q), μ_0 (q,) and R_0 (q,
+    q)."""
 
     z: Any
     means: Any
@@ -37,7 +43,8 @@ class Locations(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Observations sorted by user, those of u from starts[u] to starts[u + 1]: design (N, q), signs (N,) of ±1, odds (N,).
+    """Observations sorted by user, those of u from starts[u] to starts[u + 1]: design (N, q), signs
+    (N,) of ±1, odds (N,).
 
     odds are log odds of yes, as they stand.
     """
@@ -61,7 +68,8 @@ def log_logistic(x):
 
 @compiled
 def log_step_density(step, parameters):
-    """Log density of a step t along one direction; parameters: w_j, signed log odds (n,), how much t adds to each (n,)."""
+    """Log density of a step t along one direction; parameters: w_j, signed log odds (n,), how much
+    t adds to each (n,)."""
     place, odds, slopes = parameters
     total = -0.5 * (place + step) * (place + step)
     for i in range(odds.shape[0]):
@@ -88,7 +96,8 @@ def directions_of(base_factor):
 
 @compiled
 def gather(users, answers):
-    """Of some users' observations the signed log odds s_i o_i (n,), and the signed design s_i x_i (n, q)."""
+    """Of some users' observations the signed log odds s_i o_i (n,), and the signed design s_i x_i
+    (n, q)."""
     n, n_dims = 0, answers.design.shape[1]
     for u in users:
         n += answers.starts[u + 1] - answers.starts[u]
@@ -104,7 +113,8 @@ def gather(users, answers):
 
 @compiled
 def draw_step(rng, away, base_factor, directions, odds, loads, step):
-    """In place on odds, and on step (q,), which was zero: δ of one cluster, by each direction in turn; away = μ_k − μ_0."""
+    """In place on odds, and on step (q,), which was zero: δ of one cluster, by each direction in
+    turn; away = μ_k − μ_0."""
     n_dims = away.shape[0]
     slopes = np.empty(odds.shape[0])
     for j in range(n_dims):

@@ -1,6 +1,8 @@
-"""Noise of each cluster's own: s_k ~ G(ν, 1/ν) is the precision of its users' observations, each of one user.
+"""Noise of each cluster's own: s_k ~ G(ν, 1/ν) is the precision of its users' observations, each of
+one user.
 
-noise (U,): every user's, that of its cluster. noises (C,): every column's. Where clusters share the noise, both are empty.
+noise (U,): every user's, that of its cluster. noises (C,): every column's. Where clusters share the
+noise, both are empty.
 """
 
 import math
@@ -13,7 +15,8 @@ from dualview.numerics.streams import standard_gamma
 
 @inlined
 def noise_law(count, misfit, prior_dof):
-    """s_k | rest, as (C8): degrees of freedom and inverse scale, from its observations' number and sum of squared residuals."""
+    """s_k | rest, as (C8): degrees of freedom and inverse scale, from its observations' number and
+    sum of squared residuals."""
     return prior_dof + count, prior_dof + misfit
 
 
@@ -63,5 +66,6 @@ def misfit_of(u, terms):
 
 @inlined
 def noise_gain(ratio, n_observations, misfit):
-    """By how much the log likelihood at the same latent vector grows when a user's noise becomes ratio times what it was."""
+    """By how much the log likelihood at the same latent vector grows when a user's noise becomes
+    ratio times what it was."""
     return 0.5 * (n_observations * math.log(ratio) - (ratio - 1.0) * misfit)

@@ -1,12 +1,14 @@
-"""The likelihood of ordered levels in working units: cumulative logits, P(y_i ≤ l) = σ(c_l − x_iᵀ f_{u(i)}).
+"""The likelihood of ordered levels in working units: cumulative logits, P(y_i ≤ l) = σ(c_l − x_iᵀ
+f_{u(i)}).
 
 With h = c_y and l = c_{y−1} the cut points about the level of an observation and η = x_iᵀ f_u,
 
     σ(h − η) − σ(l − η) = σ(η − l) σ(h − η) (1 − e^{−(h − l)}).
 
-So, given the cut points, an observation counts as two answers: yes to "above l", no to "above h"; one of them at the ends. The
-Pólya–Gamma augmentation and the moves of location are those of yes-or-no answers (``logit``). Cut points are drawn with the
-augmentation integrated out, given the latent vectors, by slices: given an augmentation they would hardly move. latent (U, q).
+So, given the cut points, an observation counts as two answers: yes to "above l", no to "above h";
+one of them at the ends. The Pólya–Gamma augmentation and the moves of location are those of
+yes-or-no answers (``logit``). Cut points are drawn with the augmentation integrated out, given the
+latent vectors, by slices: given an augmentation they would hardly move. latent (U, q).
 """
 
 from dataclasses import dataclass, replace
@@ -39,7 +41,8 @@ class Known(NamedTuple):
 
 
 class CutPrior(NamedTuple):
-    """Cut points (n,) are ordered draws from the logistic distribution, given the one that is known, if any is."""
+    """Cut points (n,) are ordered draws from the logistic distribution, given the one that is
+    known, if any is."""
 
     n: int
     known: Known | None = None
@@ -58,7 +61,10 @@ class CutPrior(NamedTuple):
             return np.asarray(np.sort(logit(rng.random(self.n))))
         place, value = self.known
         share = expit(value)
-        below, above = rng.random(place) * share, share + rng.random(self.n - 1 - place) * (1.0 - share)
+        below, above = (
+            rng.random(place) * share,
+            share + rng.random(self.n - 1 - place) * (1.0 - share),
+        )
         return np.concatenate([np.sort(logit(below)), [value], np.sort(logit(above))])
 
 
@@ -74,10 +80,11 @@ def log_gap(width: Array) -> Array:
 
 
 class AnswerRows(NamedTuple):
-    """Each observation as two answers, one after the other: the observation (2n,), the cut point asked about (2n,), sign (2n,).
+    """Each observation as two answers, one after the other: the observation (2n,), the cut point
+    asked about (2n,), sign (2n,).
 
-    A sign is +1 for above the cut point, −1 for below it, and 0 for an answer that says nothing: the lowest level has no cut
-    point below it, the highest none above.
+    A sign is +1 for above the cut point, −1 for below it, and 0 for an answer that says nothing:
+    the lowest level has no cut point below it, the highest none above.
     """
 
     observation: NDArray[np.intp]
@@ -99,7 +106,8 @@ class AnswerRows(NamedTuple):
 class OrdinalPanel(Likelihood):
     """Levels of one user each; the panel's outcome holds 0 to n.
 
-    constant (n,): what else η holds, in the panel's order; offset (n,): what effects outside the mixture add to it.
+    constant (n,): what else η holds, in the panel's order; offset (n,): what effects outside the
+    mixture add to it.
     """
 
     panel: Panel
@@ -108,7 +116,8 @@ class OrdinalPanel(Likelihood):
     offset: Array | None = None
 
     one_user_each = True
-    hyperprior = FINITE_VARIANCES  # lowest and highest levels throughout leave latent vectors the tails of their prior
+    # lowest and highest levels throughout leave latent vectors the tails of their prior
+    hyperprior = FINITE_VARIANCES
 
     @property
     def n_dims(self) -> int:
@@ -127,7 +136,9 @@ class OrdinalPanel(Likelihood):
     def _answers(self) -> Panel:
         """The answers as observations, with signs as outcomes."""
         own = self.rows.observation
-        return Panel(2 * self.panel.starts, self.panel.user[own], self.panel.design[own], self.rows.sign)
+        return Panel(
+            2 * self.panel.starts, self.panel.user[own], self.panel.design[own], self.rows.sign
+        )
 
     @cached_property
     def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
@@ -139,7 +150,8 @@ class OrdinalPanel(Likelihood):
         return [np.flatnonzero(self._level == level) for level in range(self.cut_prior.n + 1)]
 
     def with_offset(self, offset: Array) -> "OrdinalPanel":
-        """The same with numbers added to η, those of both answers of an observation alike, (2n,)."""
+        """The same with numbers added to η, those of both answers of an observation alike,
+        (2n,)."""
         _ = self._loads, self._by_level, self.rows  # made once for all of them
         return with_field(self, "offset", offset[::2])
 
@@ -153,7 +165,8 @@ class OrdinalPanel(Likelihood):
         return np.asarray(np.repeat(self.predictor(latent), 2) - cuts[self.rows.cut])
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:  # noqa: ARG002
-        """Cut points from the shares of the levels, vectors from a step towards the mode under a prior N(0, I)."""
+        """Cut points from the shares of the levels, vectors from a step towards the mode under a
+        prior N(0, I)."""
         counts = np.array([len(own) for own in self._by_level]) + 0.5
         cuts = np.asarray(logit(np.cumsum(counts)[:-1] / counts.sum()))
         if self.cut_prior.known is not None:
@@ -161,10 +174,15 @@ class OrdinalPanel(Likelihood):
         sign = self.rows.sign
         at_zero = np.repeat(self.constant, 2) - cuts[self.rows.cut]
         pulls = self._answers._replace(outcome=sign * expit(-sign * at_zero))
-        return posterior_means(0.25 * self._answers.squares, pulls.weighted, 1.0), {"cut_points": cuts}
+        return posterior_means(0.25 * self._answers.squares, pulls.weighted, 1.0), {
+            "cut_points": cuts
+        }
 
-    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array | None:
-        """Steps of every cluster's mean with its users' vectors, by slices of the logistic likelihood."""
+    def relocate(
+        self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations
+    ) -> Array | None:
+        """Steps of every cluster's mean with its users' vectors, by slices of the logistic
+        likelihood."""
         if not logit_location.is_due(rng, len(self.rows.sign)):
             return None
         odds = self.answer_odds(latent, params["cut_points"])
@@ -172,7 +190,8 @@ class OrdinalPanel(Likelihood):
         return np.asarray(logit_location.draw_steps(stream_of(rng), locations, answers))
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
-        """Two answers for each observation, each with a precision of its own, which is as good as 0 where it says nothing."""
+        """Two answers for each observation, each with a precision of its own, which is as good as 0
+        where it says nothing."""
         odds, sign = self.answer_odds(latent, params["cut_points"]), self.rows.sign
         precision = np.empty(len(odds))
         polya_gamma.draw_into(stream_of(rng), odds, precision)
@@ -187,15 +206,21 @@ class OrdinalPanel(Likelihood):
         terms: Terms,  # noqa: ARG002
         prior: Prior,  # noqa: ARG002
     ) -> tuple[Array, Params]:
-        """The cut points, one after the other, given the latent vectors and without the augmentation."""
+        """The cut points, one after the other, given the latent vectors and without the
+        augmentation."""
         predictor, cuts = self.predictor(latent), np.array(params["cut_points"])
         for place in self.cut_prior.free:
-            width = 4.0 / np.sqrt(1.0 + 0.2 * (len(self._by_level[place]) + len(self._by_level[place + 1])))
-            cuts[place] = slice_sample(rng, self.cut_density(predictor, cuts, place), cuts[place], width)
+            width = 4.0 / np.sqrt(
+                1.0 + 0.2 * (len(self._by_level[place]) + len(self._by_level[place + 1]))
+            )
+            cuts[place] = slice_sample(
+                rng, self.cut_density(predictor, cuts, place), cuts[place], width
+            )
         return latent, {"cut_points": cuts}
 
     def cut_density(self, predictor: Array, cuts: Array, place: int) -> Any:
-        """Log density of one cut point given the others and η, up to a constant, as a function of its value."""
+        """Log density of one cut point given the others and η, up to a constant, as a function of
+        its value."""
         below, above = predictor[self._by_level[place]], predictor[self._by_level[place + 1]]
         low = cuts[place - 1] if place > 0 else -np.inf
         high = cuts[place + 1] if place + 1 < len(cuts) else np.inf
@@ -203,7 +228,11 @@ class OrdinalPanel(Likelihood):
         def log_density(value: float) -> float:
             if not low < value < high:
                 return -np.inf
-            total = log_expit(value - below).sum() + log_expit(above - value).sum() + log_logistic(np.asarray(value))
+            total = (
+                log_expit(value - below).sum()
+                + log_expit(above - value).sum()
+                + log_logistic(np.asarray(value))
+            )
             if place > 0 and len(below):
                 total += len(below) * log_gap(np.asarray(value - low))
             if place + 1 < len(cuts) and len(above):
@@ -213,7 +242,8 @@ class OrdinalPanel(Likelihood):
         return log_density
 
     def log_density(self, latent: Array, params: Params) -> float:
-        """ln p(levels, cut points | latent) up to a constant; the augmentation is integrated out."""
+        """ln p(levels, cut points | latent) up to a constant; the augmentation is integrated
+        out."""
         cuts = np.asarray(params["cut_points"])
         answers = self.rows.log_probabilities(self.answer_odds(latent, cuts))
         gaps = log_gap(np.diff(cuts))

@@ -1,6 +1,8 @@
-"""The likelihood of per-user regressions in working units, and its noise: y_i ~ N(x_iᵀ f_{u(i)}, 1/s), s ~ G(ν, 1/ν).
+"""The likelihood of per-user regressions in working units, and its noise: y_i ~ N(x_iᵀ f_{u(i)},
+1/s), s ~ G(ν, 1/ν).
 
-s is shared by all, or each cluster has its own. The panel's design and outcome are in working units; latent (U, q).
+s is shared by all, or each cluster has its own. The panel's design and outcome are in working
+units; latent (U, q).
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +22,8 @@ from dualview.numerics.messages import Terms
 
 
 class NoisePrior(NamedTuple):
-    """The prior of a noise precision in the user's units, G(ν, 1/(ν σ_0²)): σ_0², and the observations it is worth, ν."""
+    """The prior of a noise precision in the user's units, G(ν, 1/(ν σ_0²)): σ_0², and the
+    observations it is worth, ν."""
 
     variance: float
     dof: float
@@ -28,7 +31,8 @@ class NoisePrior(NamedTuple):
 
 @dataclass(frozen=True)
 class PanelRegression(Likelihood):
-    """Normal observations of one user each. Given the clusters, users are independent, so the sweep draws them exactly."""
+    """Normal observations of one user each. Given the clusters, users are independent, so the sweep
+    draws them exactly."""
 
     panel: Panel
     noise_prior: NoisePrior
@@ -70,7 +74,9 @@ class PanelRegression(Likelihood):
         if self.known_noise:
             return latent, {}
         noise = self.noise_law(self.residual(latent)).draw(rng)
-        return latent, {"noise_precision": np.full(len(latent), noise) if self.by_cluster else noise}
+        return latent, {
+            "noise_precision": np.full(len(latent), noise) if self.by_cluster else noise
+        }
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:  # noqa: ARG002
         """They share the noise, or it is that of each user's cluster."""
@@ -79,8 +85,19 @@ class PanelRegression(Likelihood):
             return Terms(*self._loads, self.residual(latent), np.ones(1))
         if self.by_cluster:
             noise = np.array(params["noise_precision"])
-            return Terms(*self._loads, self.residual(latent), noise[self.panel.user], noise=noise, noise_dof=dof)
-        return Terms(*self._loads, self.residual(latent), np.array([params["noise_precision"]]), noise_dof=dof)
+            return Terms(
+                *self._loads,
+                self.residual(latent),
+                noise[self.panel.user],
+                noise=noise,
+                noise_dof=dof,
+            )
+        return Terms(
+            *self._loads,
+            self.residual(latent),
+            np.array([params["noise_precision"]]),
+            noise_dof=dof,
+        )
 
     def redraw(
         self,
@@ -93,7 +110,11 @@ class PanelRegression(Likelihood):
         """The noise, unless it is known; that of clusters comes from the sweep."""
         if self.known_noise:
             return latent, params
-        return latent, {"noise_precision": terms.noise if self.by_cluster else self.noise_law(terms.residual).draw(rng)}
+        return latent, {
+            "noise_precision": terms.noise
+            if self.by_cluster
+            else self.noise_law(terms.residual).draw(rng)
+        }
 
     def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:
         """With a shared noise there is nothing else to redraw."""
@@ -115,9 +136,12 @@ class PanelRegression(Likelihood):
         """q of all latent vectors together."""
         if not self.can_approximate:
             raise NotImplementedError(
-                f"{type(self).__name__} has a variational approximation only with one noise for all, which is learnt."
+                f"{type(self).__name__} has a variational approximation only with one noise for "
+                "all, which is learnt."
             )
-        return SoftPanel.start(PanelEquations(self, self.panel.squares, self.panel.weighted, self._working_prior))
+        return SoftPanel.start(
+            PanelEquations(self, self.panel.squares, self.panel.weighted, self._working_prior)
+        )
 
     def noise_law(self, residual: Array) -> G:
         """s | rest, as (C8)."""
@@ -130,13 +154,16 @@ class PanelRegression(Likelihood):
         return G(self.noise_prior.dof, self.noise_prior.dof)
 
     def log_density(self, latent: Array, params: Params) -> float:
-        """ln p(outcome, s | latent) up to a constant; clusters are told apart by their noise, those of nobody left out."""
+        """ln p(outcome, s | latent) up to a constant; clusters are told apart by their noise, those
+        of nobody left out."""
         if self.known_noise:
             return -0.5 * float((self.residual(latent) ** 2).sum())
         noise, squares = np.atleast_1d(params["noise_precision"]), self.residual(latent) ** 2
         precision = noise[self.panel.user] if self.by_cluster else noise
         likelihood = 0.5 * float((np.log(precision) - precision * squares).sum())
-        return likelihood + sum(self._working_prior.log_density(float(value)) for value in np.unique(noise))
+        return likelihood + sum(
+            self._working_prior.log_density(float(value)) for value in np.unique(noise)
+        )
 
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
         """Of the noise, unless it is known; where clusters have their own, the sum over them."""
@@ -156,7 +183,9 @@ class PanelRegression(Likelihood):
             return {"noise_precision": prior.draw(rng)}
         return {"noise_precision": np.array([prior.draw(rng) for _ in range(int(z.max()) + 1)])[z]}
 
-    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "PanelRegression":
+    def simulate(
+        self, rng: np.random.Generator, latent: Array, params: Params
+    ) -> "PanelRegression":
         """New outcomes."""
         noise = np.asarray(params.get("noise_precision", 1.0))
         precision = noise[self.panel.user] if self.by_cluster else noise
@@ -164,4 +193,6 @@ class PanelRegression(Likelihood):
         return replace(self, panel=self.panel._replace(outcome=self._expected(latent) + errors))
 
     def reported(self, params: Params) -> Params:
-        return {name: np.asarray(value) / self.noise_prior.variance for name, value in params.items()}
+        return {
+            name: np.asarray(value) / self.noise_prior.variance for name, value in params.items()
+        }

@@ -1,8 +1,9 @@
-"""The likelihood of rankings in working units: Thurstone's, the order of utilities u_i ~ N(x_iᵀ f_{u(i)} + c_i, 1).
+"""The likelihood of rankings in working units: Thurstone's, the order of utilities u_i ~ N(x_iᵀ
+f_{u(i)} + c_i, 1).
 
-Of a ranking the first places are known, in order; the items without a place are below all of these. The utilities are drawn
-given the ranking before each sweep, all those of a ranking together, and count as observations with noise 1. They are forgotten
-after it. latent (U, q).
+Of a ranking the first places are known, in order; the items without a place are below all of these.
+The utilities are drawn given the ranking before each sweep, all those of a ranking together, and
+count as observations with noise 1. They are forgotten after it. latent (U, q).
 """
 
 from dataclasses import dataclass, replace
@@ -21,10 +22,11 @@ from dualview.outcomes.ranking import Orders
 
 @dataclass(frozen=True)
 class RankingPanel(Likelihood):
-    """Rankings of one user each. The panel has a row for each item of a ranking; its outcome is not looked at.
+    """Rankings of one user each. The panel has a row for each item of a ranking; its outcome is not
+    looked at.
 
-    constant (n,): what else the utilities' expectations hold, in the panel's order; offset (n,): what effects outside the
-    mixture add to them.
+    constant (n,): what else the utilities' expectations hold, in the panel's order; offset (n,):
+    what effects outside the mixture add to them.
     """
 
     panel: Panel
@@ -33,7 +35,8 @@ class RankingPanel(Likelihood):
     offset: Array | None = None
 
     one_user_each = True
-    hyperprior = FINITE_VARIANCES  # rankings that follow a column strictly leave latent vectors the tails of their prior
+    # rankings that follow a column strictly leave latent vectors the tails of their prior
+    hyperprior = FINITE_VARIANCES
 
     @property
     def n_dims(self) -> int:

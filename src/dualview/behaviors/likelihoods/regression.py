@@ -25,7 +25,13 @@ TOLERANCE = 1e-8  # of conjugate gradients: residual relative to the right-hand 
 class CoefficientDraw(Protocol):
     """One exact draw of all coefficients."""
 
-    def draw(self, rng: np.random.Generator, noise_precision: float, prior_mean: Array, prior_precision: Array) -> Array: ...
+    def draw(
+        self,
+        rng: np.random.Generator,
+        noise_precision: float,
+        prior_mean: Array,
+        prior_precision: Array,
+    ) -> Array: ...
 
 
 def coefficient_draw(design: Any, outcome: Array) -> CoefficientDraw:
@@ -41,7 +47,9 @@ def coefficient_draw(design: Any, outcome: Array) -> CoefficientDraw:
 
 
 def _dense(matrix: Any) -> Array:
-    return np.ascontiguousarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=float)
+    return np.ascontiguousarray(
+        matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=float
+    )
 
 
 def normal_equations(design: Any, outcome: Array) -> tuple[Array, Array]:
@@ -50,7 +58,8 @@ def normal_equations(design: Any, outcome: Array) -> tuple[Array, Array]:
 
 
 class _Factorised(ABC):
-    """A draw by a quick factorisation, and by rotations in states so extreme that the quick one loses its digits."""
+    """A draw by a quick factorisation, and by rotations in states so extreme that the quick one
+    loses its digits."""
 
     _design: Any
     _outcome: Array
@@ -59,15 +68,28 @@ class _Factorised(ABC):
     def _quick(self, rng: np.random.Generator, *parameters: Any) -> Array:
         """The draw by the quick factorisation; NaN or LinAlgError where it loses its digits."""
 
-    def draw(self, rng: np.random.Generator, noise_precision: float, prior_mean: Array, prior_precision: Array) -> Array:
-        parameters = (noise_precision, prior_mean, prior_precision, rng.standard_normal(len(prior_mean)))
+    def draw(
+        self,
+        rng: np.random.Generator,
+        noise_precision: float,
+        prior_mean: Array,
+        prior_precision: Array,
+    ) -> Array:
+        parameters = (
+            noise_precision,
+            prior_mean,
+            prior_precision,
+            rng.standard_normal(len(prior_mean)),
+        )
         try:
             draw = self._quick(rng, *parameters)
             if np.isfinite(draw[0]):
                 return draw
         except np.linalg.LinAlgError:
             pass
-        return np.asarray(regression.draw_by_rotations(_dense(self._design), self._outcome, *parameters))
+        return np.asarray(
+            regression.draw_by_rotations(_dense(self._design), self._outcome, *parameters)
+        )
 
 
 class ByCoefficients(_Factorised):
@@ -80,7 +102,10 @@ class ByCoefficients(_Factorised):
     def of(self, outcome: Array) -> "ByCoefficients":
         """The same with another outcome."""
         other = copy(self)
-        other._outcome, other._equations = outcome, (self._equations[0], np.asarray(self._design.T @ outcome))
+        other._outcome, other._equations = (
+            outcome,
+            (self._equations[0], np.asarray(self._design.T @ outcome)),
+        )
         return other
 
     def _quick(self, rng: np.random.Generator, *parameters: Any) -> Array:  # noqa: ARG002
@@ -88,7 +113,9 @@ class ByCoefficients(_Factorised):
             return self._by_lapack(*parameters)
         return np.asarray(regression.draw_by_coefficients(*self._equations, *parameters))
 
-    def _by_lapack(self, noise_precision: float, prior_mean: Array, prior_precision: Array, noise: Array) -> Array:
+    def _by_lapack(
+        self, noise_precision: float, prior_mean: Array, prior_precision: Array, noise: Array
+    ) -> Array:
         """The same for matrices where LAPACK is quicker than plain loops."""
         gram, weighted = self._equations
         precision = noise_precision * gram
@@ -96,7 +123,9 @@ class ByCoefficients(_Factorised):
         factor = np.linalg.cholesky(precision)
         if loses_digits(factor, np.diagonal(precision).copy()):
             return np.full(len(noise), np.nan)
-        half = solve_triangular(factor, prior_precision * prior_mean + noise_precision * weighted, lower=True)
+        half = solve_triangular(
+            factor, prior_precision * prior_mean + noise_precision * weighted, lower=True
+        )
         return np.asarray(solve_triangular(factor, half + noise, lower=True, trans="T"))
 
 
@@ -108,11 +137,14 @@ class ByObservations(_Factorised):
 
     def _quick(self, rng: np.random.Generator, *parameters: Any) -> Array:
         outcome_noise = rng.standard_normal(len(self._outcome))
-        return np.asarray(regression.draw_by_observations(self._design, self._outcome, *parameters, outcome_noise))
+        return np.asarray(
+            regression.draw_by_observations(self._design, self._outcome, *parameters, outcome_noise)
+        )
 
 
 class ByConjugateGradients:
-    """Perturbs the right-hand side so that the solution is a draw, and solves until the residual is 1e-8 of it.
+    """Perturbs the right-hand side so that the solution is a draw, and solves until the residual is
+    1e-8 of it.
 
     Λ is applied in one pass over the rows of the design and never formed.
     """
@@ -121,7 +153,13 @@ class ByConjugateGradients:
         self._rows = SparseRows(design)
         self._outcome = np.asarray(outcome)
 
-    def draw(self, rng: np.random.Generator, noise_precision: float, prior_mean: Array, prior_precision: Array) -> Array:
+    def draw(
+        self,
+        rng: np.random.Generator,
+        noise_precision: float,
+        prior_mean: Array,
+        prior_precision: Array,
+    ) -> Array:
         noise = rng.standard_normal(len(prior_mean))
         outcome_noise = rng.standard_normal(len(self._outcome))
         perturbed = noise_precision * self._outcome + np.sqrt(noise_precision) * outcome_noise

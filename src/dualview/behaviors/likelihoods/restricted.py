@@ -1,7 +1,9 @@
-"""A linear mixed model of outcomes with its variances by restricted likelihood: an honest scale of the behavior view.
+"""A linear mixed model of outcomes with its variances by restricted likelihood: an honest scale of
+the behavior view.
 
-y = fixed b + slopes g + effects f + noise with b flat, g ~ N(0, v_g s), f ~ N(0, v_f s) and noise of variance s. The likelihood
-is that of what is left of y after the fixed columns. Each part is (T, columns).
+y = fixed b + slopes g + effects f + noise with b flat, g ~ N(0, v_g s), f ~ N(0, v_f s) and noise
+of variance s. The likelihood is that of what is left of y after the fixed columns. Each part is (T,
+columns).
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +35,8 @@ class Columns(NamedTuple):
 
 
 class Restricted(NamedTuple):
-    """A fit: coefficients of the fixed columns, of slopes and of effects; variances of the noise, of slopes and of effects."""
+    """A fit: coefficients of the fixed columns, of slopes and of effects; variances of the noise,
+    of slopes and of effects."""
 
     coefficients: tuple[Array, Array, Array]
     noise: float
@@ -42,14 +45,16 @@ class Restricted(NamedTuple):
 
 
 def fit_restricted(columns: Columns, outcome: Array) -> Restricted:
-    """Variances of slopes and effects that maximise the restricted likelihood; a part without columns has none."""
+    """Variances of slopes and effects that maximise the restricted likelihood; a part without
+    columns has none."""
     basis = column_space(columns.fixed)
     target = outcome - basis @ (basis.T @ outcome)
     parts = [part - basis @ (basis.T @ part) for part in columns[1:]]
     both, sizes = np.hstack(parts), [part.shape[1] for part in parts]
     gram, cross, total = both.T @ both, both.T @ target, float(target @ target)
     freedom = len(outcome) - basis.shape[1]
-    # In units of what a part brings to an outcome, so that neither its size nor that of its columns matters.
+    # In units of what a part brings to an outcome, so that neither its size nor that of its columns
+    # matters.
     means = [max(float((part * part).sum()) / len(outcome), np.finfo(float).tiny) for part in parts]
     used = [k for k in (0, 1) if sizes[k]]
 
@@ -69,7 +74,12 @@ def fit_restricted(columns: Columns, outcome: Array) -> Restricted:
     best = np.zeros(0)
     if used:
         tries = [
-            minimize(lambda v: solved(v)[2], np.full(len(used), start), method="L-BFGS-B", bounds=[_RANGE] * len(used))
+            minimize(
+                lambda v: solved(v)[2],
+                np.full(len(used), start),
+                method="L-BFGS-B",
+                bounds=[_RANGE] * len(used),
+            )
             for start in _STARTS
         ]
         best = min(tries, key=lambda result: float(result.fun)).x
@@ -78,15 +88,23 @@ def fit_restricted(columns: Columns, outcome: Array) -> Restricted:
     rest = outcome - columns.slopes @ slopes - columns.effects @ effects
     fixed = np.asarray(np.linalg.lstsq(columns.fixed, rest, rcond=None)[0], dtype=float)
     shares = noise * ratios(best)
-    return Restricted((fixed, slopes, effects), noise, *(float(v) if n else 0.0 for v, n in zip(shares, sizes, strict=True)))
+    return Restricted(
+        (fixed, slopes, effects),
+        noise,
+        *(float(v) if n else 0.0 for v, n in zip(shares, sizes, strict=True)),
+    )
 
 
-def likely_prior(design: Any, outcome: Array, outside: Array, features: Array | None) -> GaussianPrior:
-    """Mean and variance of users' coefficients; design (T, U), columns outside the mixture (T, C), features (U, D) or None."""
+def likely_prior(
+    design: Any, outcome: Array, outside: Array, features: Array | None
+) -> GaussianPrior:
+    """Mean and variance of users' coefficients; design (T, U), columns outside the mixture (T, C),
+    features (U, D) or None."""
     n_users = design.shape[1]
     if n_users > _MOST_USERS:
         raise InputError(
-            f'behavior_prior="likelihood" is for up to {_MOST_USERS:,} users; there are {n_users:,}. Leave behavior_prior at '
+            f'behavior_prior="likelihood" is for up to {_MOST_USERS:,} users; there are '
+            f"{n_users:,}. Leave behavior_prior at "
             "None, or give GaussianPrior(m, variance), from some of the users if need be."
         )
     dense = np.asarray(design.toarray() if sparse.issparse(design) else design, dtype=float)
@@ -97,6 +115,8 @@ def likely_prior(design: Any, outcome: Array, outside: Array, features: Array | 
     told_apart = column_space(with_size).shape[1] > column_space(outside).shape[1]
     found = fit_restricted(Columns(with_size if told_apart else outside, slopes, dense), outcome)
     variance = found.slope_variance * slopes.shape[1] + found.effect_variance
-    mean_square = float((dense * dense).sum()) / len(dense)  # what a variance of 1 adds to an outcome's
+    mean_square = float((dense * dense).sum()) / len(
+        dense
+    )  # what a variance of 1 adds to an outcome's
     mean = float(found.coefficients[0][0]) if told_apart else 0.0
     return GaussianPrior(mean, max(variance, _LEAST_BROUGHT * found.noise / mean_square))

@@ -16,11 +16,13 @@ Array = NDArray[np.float64]
 def ridge_estimate(design: Any, outcome: Array, unpenalised: Array, penalty: float) -> Array:
     """argmin_f min_c |y − P f − X c|² + λ|f|², (N,).
 
-    The unpenalised columns X are projected out of outcome and design, which leaves a plain ridge problem; X may be singular.
+    The unpenalised columns X are projected out of outcome and design, which leaves a plain ridge
+    problem; X may be singular.
     """
     basis = column_space(unpenalised)
     target = outcome - basis @ (basis.T @ outcome)
-    # The trace of the gram matrix times the rounding error is what a factorisation may lose of the penalty.
+    # The trace of the gram matrix times the rounding error is what a factorisation may lose of the
+    # penalty.
     lost = np.finfo(float).eps * float((design * design).sum()) / penalty
     if min(design.shape) > DENSE_LIMIT:
         return _by_conjugate_gradients(design, target, basis, penalty)
@@ -60,7 +62,11 @@ def _by_conjugate_gradients(design: Any, target: Array, basis: Array, penalty: f
 
     def times(f: Array) -> Array:
         product = rows.gram_times(f)
-        return product - design.T @ (basis @ (basis.T @ (design @ f))) + penalty * f if basis.size else product + penalty * f
+        return (
+            product - design.T @ (basis @ (basis.T @ (design @ f))) + penalty * f
+            if basis.size
+            else product + penalty * f
+        )
 
     right = rows.transposed_times(target)
     return solve(times, right, np.zeros(len(right)), rows.squares + penalty, tolerance=1e-12)

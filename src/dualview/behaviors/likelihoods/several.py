@@ -1,8 +1,9 @@
-"""The likelihood of several behaviors of the same users: latent vectors laid end to end, observations one set after another.
+"""The likelihood of several behaviors of the same users: latent vectors laid end to end,
+observations one set after another.
 
-Every behavior has a block of the latent vector (U, q), and its observations depend on that block alone. Given the vectors the
-behaviors are independent, so densities multiply. Parameters are those of the behaviors, with the behavior's name and a dot
-before them.
+Every behavior has a block of the latent vector (U, q), and its observations depend on that block
+alone. Given the vectors the behaviors are independent, so densities multiply. Parameters are those
+of the behaviors, with the behavior's name and a dot before them.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +25,11 @@ from dualview.numerics.messages import Terms
 
 def own_params(params: Mapping[str, Any], name: str) -> Params:
     """The parameters of one behavior by their own names."""
-    return {key.removeprefix(f"{name}."): value for key, value in params.items() if key.startswith(f"{name}.")}
+    return {
+        key.removeprefix(f"{name}."): value
+        for key, value in params.items()
+        if key.startswith(f"{name}.")
+    }
 
 
 def with_name(params: Mapping[str, Any], name: str) -> Params:
@@ -35,8 +40,9 @@ def with_name(params: Mapping[str, Any], name: str) -> Params:
 class Layout(NamedTuple):
     """Where the observations of every behavior are among all N.
 
-    terms: those of all, of which residual and precision are still to be filled in. parts: those of each behavior, likewise.
-    places: of each behavior's observations, (n,). In each behavior they have one precision, or one each.
+    terms: those of all, of which residual and precision are still to be filled in. parts: those of
+    each behavior, likewise. places: of each behavior's observations, (n,). In each behavior they
+    have one precision, or one each.
     """
 
     terms: Terms
@@ -45,9 +51,12 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, parts: list[Terms], blocks: list[Block], in_order: bool) -> "Layout":
-        """in_order: observations are of one user each, and are numbered in the order of their users, as the moves like it."""
+        """in_order: observations are of one user each, and are numbered in the order of their
+        users, as the moves like it."""
         counts, n_users = [len(part.residual) for part in parts], len(parts[0].starts) - 1
-        user = np.concatenate([np.repeat(np.arange(n_users), np.diff(part.starts)) for part in parts])
+        user = np.concatenate(
+            [np.repeat(np.arange(n_users), np.diff(part.starts)) for part in parts]
+        )
         order = np.argsort(user, kind="stable")
         offsets = np.cumsum([0, *counts])
         if in_order:
@@ -57,8 +66,13 @@ class Layout(NamedTuple):
             for part, own, first in zip(parts, places, offsets, strict=False):
                 own[part.rows] = rank[first : first + len(own)]
         else:
-            places = [np.arange(first, first + n) for first, n in zip(offsets, counts, strict=False)]
-        n_dims, n_entries = sum(len(block.own) for block in blocks), [len(part.rows) for part in parts]
+            places = [
+                np.arange(first, first + n) for first, n in zip(offsets, counts, strict=False)
+            ]
+        n_dims, n_entries = (
+            sum(len(block.own) for block in blocks),
+            [len(part.rows) for part in parts],
+        )
         loads, squares = np.zeros((sum(n_entries), n_dims)), np.zeros((n_users, n_dims, n_dims))
         ends = np.cumsum([0, *n_entries])
         for part, block, first, end in zip(parts, blocks, ends, ends[1:], strict=False):
@@ -66,7 +80,9 @@ class Layout(NamedTuple):
             squares[:, block.own[:, None], block.own] = part.squares
         rows = np.concatenate([own[part.rows] for own, part in zip(places, parts, strict=True)])
         starts = np.asarray(np.sum([part.starts for part in parts], axis=0), dtype=np.int64)
-        whole = Terms(starts, rows[order].astype(np.uint32), loads[order], squares, np.empty(0), np.empty(0))
+        whole = Terms(
+            starts, rows[order].astype(np.uint32), loads[order], squares, np.empty(0), np.empty(0)
+        )
         return cls(whole, parts, places)
 
     def joined(self, parts: list[Terms]) -> Terms:
@@ -79,25 +95,35 @@ class Layout(NamedTuple):
     def of_part(self, terms: Terms, place: int) -> Terms:
         """The terms of one behavior, from those of all after a sweep."""
         own, kept = self.places[place], self.parts[place]
-        return kept._replace(residual=terms.residual[own], precision=terms.precision[own[: len(kept.precision)]])
+        return kept._replace(
+            residual=terms.residual[own], precision=terms.precision[own[: len(kept.precision)]]
+        )
 
 
 @dataclass(frozen=True)
 class SeveralLikelihoods(Likelihood):
-    """Likelihoods of several behaviors by their names. That of a single one makes the same draws as by itself."""
+    """Likelihoods of several behaviors by their names. That of a single one makes the same draws as
+    by itself."""
 
     parts: Mapping[str, Likelihood]
 
     @classmethod
     def of(cls, parts: Mapping[str, Likelihood]) -> "SeveralLikelihoods":
-        """With residuals in the terms of all, where they are several: their observations are put together."""
+        """With residuals in the terms of all, where they are several: their observations are put
+        together."""
         several = len(parts) > 1
-        return cls({name: part.with_residuals() if several else part for name, part in parts.items()})
+        return cls(
+            {name: part.with_residuals() if several else part for name, part in parts.items()}
+        )
 
     @cached_property
     def blocks(self) -> dict[str, Block]:
         """The block of each behavior in a latent vector."""
-        return dict(zip(self.parts, Block.all_of([part.n_dims for part in self.parts.values()]), strict=True))
+        return dict(
+            zip(
+                self.parts, Block.all_of([part.n_dims for part in self.parts.values()]), strict=True
+            )
+        )
 
     @property
     def _single(self) -> Likelihood | None:
@@ -105,7 +131,11 @@ class SeveralLikelihoods(Likelihood):
 
     def _merged(self, found: Callable[[str, Likelihood], Params]) -> Params:
         """Parameters of every behavior, by their names among those of all."""
-        return {key: value for name, part in self.parts.items() for key, value in with_name(found(name, part), name).items()}
+        return {
+            key: value
+            for name, part in self.parts.items()
+            for key, value in with_name(found(name, part), name).items()
+        }
 
     @property
     def n_dims(self) -> int:
@@ -128,10 +158,17 @@ class SeveralLikelihoods(Likelihood):
     @property
     def hyperprior(self) -> Hyperprior:
         """The lightest tails that one of them asks for."""
-        return Hyperprior(*(max(values) for values in zip(*(part.hyperprior for part in self.parts.values()), strict=True)))
+        return Hyperprior(
+            *(
+                max(values)
+                for values in zip(*(part.hyperprior for part in self.parts.values()), strict=True)
+            )
+        )
 
     def with_residuals(self) -> "SeveralLikelihoods":
-        return replace(self, parts={name: part.with_residuals() for name, part in self.parts.items()})
+        return replace(
+            self, parts={name: part.with_residuals() for name, part in self.parts.items()}
+        )
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         """Every behavior starts by itself."""
@@ -141,7 +178,10 @@ class SeveralLikelihoods(Likelihood):
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
         """An observation of one behavior says nothing about the blocks of the others."""
-        parts = [part.terms(rng, self.blocks[name].of(latent), own_params(params, name)) for name, part in self.parts.items()]
+        parts = [
+            part.terms(rng, self.blocks[name].of(latent), own_params(params, name))
+            for name, part in self.parts.items()
+        ]
         return parts[0] if len(parts) == 1 else self._layout.joined(parts)
 
     @cached_property
@@ -156,23 +196,33 @@ class SeveralLikelihoods(Likelihood):
     ) -> tuple[Array, Params]:
         """Every behavior in turn, given the blocks of the others."""
         if self._single is not None:
-            return self._of_single(lambda part, own: part.redraw(rng, latent, own, terms, prior), params)
+            return self._of_single(
+                lambda part, own: part.redraw(rng, latent, own, terms, prior), params
+            )
         latent, found = latent.copy(), {}
         for place, (name, part) in enumerate(self.parts.items()):
             block = self.blocks[name]
             own_prior = block_prior(prior, block, latent)
             latent[:, block.own], found[name] = part.redraw(
-                rng, block.of(latent), own_params(params, name), self._layout.of_part(terms, place), own_prior
+                rng,
+                block.of(latent),
+                own_params(params, name),
+                self._layout.of_part(terms, place),
+                own_prior,
             )
         return latent, self._merged(lambda name, _: found[name])
 
-    def _of_single(self, drawn: Callable[[Likelihood, Params], tuple[Array, Params]], params: Params) -> tuple[Array, Params]:
+    def _of_single(
+        self, drawn: Callable[[Likelihood, Params], tuple[Array, Params]], params: Params
+    ) -> tuple[Array, Params]:
         """Latent vectors and parameters as a single behavior draws them."""
         ((name, part),) = self.parts.items()
         latent, own = drawn(part, own_params(params, name))
         return latent, with_name(own, name)
 
-    def relocate(self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations) -> Array | None:
+    def relocate(
+        self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations
+    ) -> Array | None:
         """Steps of every behavior in turn, each in its block and given the means of the others."""
         steps, moved = np.zeros_like(locations.means), False
         for name, part in self.parts.items():
@@ -184,8 +234,11 @@ class SeveralLikelihoods(Likelihood):
                 steps[:, block.own], moved = made, True
         return steps if moved else None
 
-    def recenter(self, rng: np.random.Generator, params: Params, base_mean: Array) -> Recentered | None:
-        """Steps of every behavior, each in its block: the prior of the base mean has independent numbers."""
+    def recenter(
+        self, rng: np.random.Generator, params: Params, base_mean: Array
+    ) -> Recentered | None:
+        """Steps of every behavior, each in its block: the prior of the base mean has independent
+        numbers."""
         step, moved = np.zeros_like(base_mean), dict(params)
         made = False
         for name, part in self.parts.items():
@@ -210,12 +263,15 @@ class SeveralLikelihoods(Likelihood):
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
         """That of a single behavior."""
-        return self._of_single(lambda part, own: part.redraw_together(rng, latent, own, terms, prior), params)
+        return self._of_single(
+            lambda part, own: part.redraw_together(rng, latent, own, terms, prior), params
+        )
 
     def log_density(self, latent: Array, params: Params) -> float:
         """The sum over the behaviors."""
         return sum(
-            part.log_density(self.blocks[name].of(latent), own_params(params, name)) for name, part in self.parts.items()
+            part.log_density(self.blocks[name].of(latent), own_params(params, name))
+            for name, part in self.parts.items()
         )
 
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
@@ -224,7 +280,9 @@ class SeveralLikelihoods(Likelihood):
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:
         return self._merged(lambda _, part: part.draw_prior(rng, z))
 
-    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "SeveralLikelihoods":
+    def simulate(
+        self, rng: np.random.Generator, latent: Array, params: Params
+    ) -> "SeveralLikelihoods":
         """New observations of every behavior."""
         parts = {
             name: part.simulate(rng, self.blocks[name].of(latent), own_params(params, name))

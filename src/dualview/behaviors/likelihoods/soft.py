@@ -1,4 +1,5 @@
-"""What a variational engine asks of a likelihood: q of the latent vectors and of the likelihood's own parameters.
+"""What a variational engine asks of a likelihood: q of the latent vectors and of the likelihood's
+own parameters.
 
 K components, U users, q dimensions of a latent vector.
 """
@@ -13,10 +14,11 @@ Array = NDArray[np.float64]
 
 
 class SoftPrior(NamedTuple):
-    """What the other factors of q say of latent vectors: f_u ~ N(μ_k, S_k⁻¹) with probability q(z_u = k), μ_k ~ N(μ_0, R_0⁻¹).
+    """What the other factors of q say of latent vectors: f_u ~ N(μ_k, S_k⁻¹) with probability q(z_u
+    = k), μ_k ~ N(μ_0, R_0⁻¹).
 
-    responsibilities (K, U); precisions (K, q, q), base_precision (q, q) and base_mean (q,): expectations. means (K, q): E μ_k,
-    for factors that have none of their own.
+    responsibilities (K, U); precisions (K, q, q), base_precision (q, q) and base_mean (q,):
+    expectations. means (K, q): E μ_k, for factors that have none of their own.
     """
 
     responsibilities: Array
@@ -27,7 +29,8 @@ class SoftPrior(NamedTuple):
 
 
 class LatentDraws(NamedTuple):
-    """n draws: latent vectors (n, U, q), components' means (n, K, q) where q has both together, a dict of parameters each."""
+    """n draws: latent vectors (n, U, q), components' means (n, K, q) where q has both together, a
+    dict of parameters each."""
 
     latent: Array
     means: Array | None
@@ -35,7 +38,8 @@ class LatentDraws(NamedTuple):
 
 
 class LatentApproximation(ABC):
-    """q(f, μ) q(parameters) or, where ``joint`` is False, q(f) q(parameters). Every method returns a new object."""
+    """q(f, μ) q(parameters) or, where ``joint`` is False, q(f) q(parameters). Every method returns
+    a new object."""
 
     joint: bool
     means: Array  # E f_u, (U, q)
@@ -62,16 +66,19 @@ class LatentApproximation(ABC):
 
     @abstractmethod
     def log_ratios(self, draws: LatentDraws) -> Array:
-        """ln p(observations, parameters | latent vectors) − ln q at draws, up to a constant, (n,)."""
+        """ln p(observations, parameters | latent vectors) − ln q at draws, up to a constant,
+        (n,)."""
 
     @abstractmethod
     def numbers(self) -> Array:
-        """Numbers without constraints that change slowly from step to step, for extrapolation, (n,)."""
+        """Numbers without constraints that change slowly from step to step, for extrapolation,
+        (n,)."""
 
     @abstractmethod
     def with_numbers(self, numbers: Array) -> Self:
         """q with these numbers in the place of its own."""
 
     def reported_bound(self) -> float:
-        """:meth:`bound`; where that is known up to a constant only, with an estimate of the constant."""
+        """:meth:`bound`; where that is known up to a constant only, with an estimate of the
+        constant."""
         return self.bound()

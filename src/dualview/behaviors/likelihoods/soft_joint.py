@@ -1,9 +1,11 @@
-"""q of latent vectors and of the components' means, (V3), where every observation is of one user; for any number of users.
+"""q of latent vectors and of the components' means, (V3), where every observation is of one user;
+for any number of users.
 
-All users' vectors and all components' means are one normal vector. Its precision couples users through the means only: a block
-A_u = Σ_k q(z_u = k) E S_k + H_u for each user, where H_u is what observations add, and B_u = −q(z_u = k) E S_k between user and
-means. So users are eliminated one by one, which leaves a system M of the size of the means, and everything takes time in
-proportion to the users.
+All users' vectors and all components' means are one normal vector. Its precision couples users
+through the means only: a block A_u = Σ_k q(z_u = k) E S_k + H_u for each user, where H_u is what
+observations add, and B_u = −q(z_u = k) E S_k between user and means. So users are eliminated one by
+one, which leaves a system M of the size of the means, and everything takes time in proportion to
+the users.
 
 latent vectors (U, q); the means of components end to end, (K q,).
 """
@@ -77,10 +79,13 @@ class JointVectors(LatentApproximation):
         return np.ascontiguousarray(np.einsum("kikj->kij", blocks))
 
     def solved(self, prior: SoftPrior, squares: Array, weighted: Array) -> Self:
-        """The best q(f, μ) where observations say exp(f_uᵀ weighted_u − f_uᵀ squares_u f_u/2): (U, q) and (U, q, q)."""
+        """The best q(f, μ) where observations say exp(f_uᵀ weighted_u − f_uᵀ squares_u f_u/2): (U,
+        q) and (U, q, q)."""
         n_users, n_dims = self.offsets.shape
         n_components = len(prior.precisions)
-        pulls = np.einsum("ku,kij->uikj", prior.responsibilities, prior.precisions).reshape(n_users, n_dims, -1)
+        pulls = np.einsum("ku,kij->uikj", prior.responsibilities, prior.precisions).reshape(
+            n_users, n_dims, -1
+        )
         own = np.einsum("ku,kij->uij", prior.responsibilities, prior.precisions) + squares
         conditionals = inverses(own)
         gains, offsets = conditionals @ pulls, np.einsum("uij,uj->ui", conditionals, weighted)
@@ -89,15 +94,21 @@ class JointVectors(LatentApproximation):
         for k in range(n_components):
             place = slice(k * n_dims, (k + 1) * n_dims)
             system[place, place] += counts[k] * prior.precisions[k] + prior.base_precision
-        right = np.tile(prior.base_precision @ prior.base_mean, n_components) + np.einsum("uia,ui->a", pulls, offsets)
+        right = np.tile(prior.base_precision @ prior.base_mean, n_components) + np.einsum(
+            "uia,ui->a", pulls, offsets
+        )
         system = 0.5 * (system + system.T)
         mean = np.linalg.solve(system, right)
-        return replace(self, offsets=offsets, gains=gains, conditionals=conditionals, mean=mean, system=system)
+        return replace(
+            self, offsets=offsets, gains=gains, conditionals=conditionals, mean=mean, system=system
+        )
 
     @property
     def entropy(self) -> float:
         """That of q(f, μ)."""
-        log_determinant = float(np.linalg.slogdet(self.conditionals)[1].sum() - np.linalg.slogdet(self.system)[1])
+        log_determinant = float(
+            np.linalg.slogdet(self.conditionals)[1].sum() - np.linalg.slogdet(self.system)[1]
+        )
         return 0.5 * ((self.offsets.size + len(self.mean)) * (1.0 + _LOG_2PI) + log_determinant)
 
     def drawn_vectors(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
@@ -114,7 +125,10 @@ class JointVectors(LatentApproximation):
         flat = means.ravel()
         away = latent - self.offsets - self.gains @ flat
         standard = np.linalg.solve(np.linalg.cholesky(self.conditionals), away[..., None])
-        return -0.5 * (float(np.sum(standard**2)) + float((flat - self.mean) @ self.system @ (flat - self.mean)))
+        return -0.5 * (
+            float(np.sum(standard**2))
+            + float((flat - self.mean) @ self.system @ (flat - self.mean))
+        )
 
 
 def inverses(matrices: Array) -> Array:

@@ -1,11 +1,14 @@
-"""q of the latent vectors of yes-or-no observations, (V3) with the Pólya–Gamma bound (Jaakkola and Jordan 2000).
+"""q of the latent vectors of yes-or-no observations, (V3) with the Pólya–Gamma bound (Jaakkola and
+Jordan 2000).
 
-An observation i of user u has the log odds ψ_i = x_iᵀ f_u + c_i. Given ω_i it is normal in ψ_i. The best q(ω_i) is PG(1, ξ_i),
-and with it
+An observation i of user u has the log odds ψ_i = x_iᵀ f_u + c_i. Given ω_i it is normal in ψ_i. The
+best q(ω_i) is PG(1, ξ_i), and with it
 
-    E ln p(y_i | f_u) ≥ (y_i − ½) E ψ_i − w(ξ_i) (E ψ_i² − ξ_i²)/2 − ξ_i/2 + ln σ(ξ_i),    w(ξ) = E ω = tanh(ξ/2)/(2ξ),
+    E ln p(y_i | f_u) ≥ (y_i − ½) E ψ_i − w(ξ_i) (E ψ_i² − ξ_i²)/2 − ξ_i/2 + ln σ(ξ_i),    w(ξ) = E
+    ω = tanh(ξ/2)/(2ξ),
 
-which is highest at ξ_i² = E ψ_i². So ω stands in a factor of its own, and the bound of all data rises with every update.
+which is highest at ξ_i² = E ψ_i². So ω stands in a factor of its own, and the bound of all data
+rises with every update.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +31,8 @@ _LARGEST = 50.0  # ln ξ that an extrapolation goes to
 
 @dataclass(frozen=True)
 class SoftLogit(JointVectors):
-    """q(f, μ) Π_i q(ω_i). tilts (n,): ξ of every observation, in the order of the likelihood's panel."""
+    """q(f, μ) Π_i q(ω_i). tilts (n,): ξ of every observation, in the order of the likelihood's
+    panel."""
 
     likelihood: Any
     tilts: Array
@@ -40,7 +44,15 @@ class SoftLogit(JointVectors):
         n_users, n_dims = len(panel.counts), likelihood.n_dims
         nothing = np.zeros((n_users, n_dims, 0))
         zero, unit = np.zeros((n_users, n_dims)), np.tile(np.eye(n_dims), (n_users, 1, 1))
-        first = cls(zero, nothing, unit, np.zeros(0), np.zeros((0, 0)), likelihood, np.zeros(len(panel.outcome)))
+        first = cls(
+            zero,
+            nothing,
+            unit,
+            np.zeros(0),
+            np.zeros((0, 0)),
+            likelihood,
+            np.zeros(len(panel.outcome)),
+        )
         squares, weighted = first._terms
         conditionals = inverses(np.eye(n_dims) + squares)
         offsets = np.einsum("uij,uj->ui", conditionals, weighted)
@@ -73,7 +85,11 @@ class SoftLogit(JointVectors):
     def bound(self) -> float:
         """E ln p(y, ω | f) + the entropy of q(f, μ) q(ω)."""
         expected, squares = self._odds
-        own = (self.likelihood.panel.outcome - 0.5) * expected - 0.5 * self.tilts + log_expit(self.tilts)
+        own = (
+            (self.likelihood.panel.outcome - 0.5) * expected
+            - 0.5 * self.tilts
+            + log_expit(self.tilts)
+        )
         own -= 0.5 * expected_weights(self.tilts) * (squares - self.tilts**2)
         return self.entropy + float(own.sum())
 
@@ -107,4 +123,6 @@ class SoftLogit(JointVectors):
 def expected_weights(tilts: Array) -> Array:
     """E ω of PG(1, ξ): tanh(ξ/2)/(2ξ), 1/4 at 0."""
     safe = np.maximum(tilts, _SMALL)
-    return np.asarray(np.where(tilts < _SMALL, 0.25 - tilts**2 / 48.0, np.tanh(0.5 * safe) / (2.0 * safe)))
+    return np.asarray(
+        np.where(tilts < _SMALL, 0.25 - tilts**2 / 48.0, np.tanh(0.5 * safe) / (2.0 * safe))
+    )

@@ -1,16 +1,23 @@
-"""q of the coefficients of shared outcomes where they are too many to factorise their precision, (V3) and (V4).
+"""q of the coefficients of shared outcomes where they are too many to factorise their precision,
+(V3) and (V4).
 
-q(f, e) = N(m, Λ⁻¹), over all users together, with Λ = diag(own) + E s_y [P X]ᵀ[P X]. Λ is never formed:
+q(f, e) = N(m, Λ⁻¹), over all users together, with Λ = diag(own) + E s_y [P X]ᵀ[P X]. Λ is never
+formed:
 
-- m by some steps of conjugate gradients in each update, from where it was; each of them raises the bound.
-- Variances by draws ε of N(0, Λ⁻¹), each the solution of Λ ε = w with w ~ N(0, Λ), of which N_PROBES are kept. Given the other
-  coefficients a draw has mean ε_u − w_u/Λ_uu and variance 1/Λ_uu, so that the variance of f_u is 1/Λ_uu plus the average square
-  of that mean, which has less noise than the average of ε_u² (Sidén et al. 2018).
+- m by some steps of conjugate gradients in each update, from where it was; each of them raises the
+  bound.
+- Variances by draws ε of N(0, Λ⁻¹), each the solution of Λ ε = w with w ~ N(0, Λ), of which
+  N_PROBES are kept. Given the other
+  coefficients a draw has mean ε_u − w_u/Λ_uu and variance 1/Λ_uu, so that the variance of f_u is
+  1/Λ_uu plus the average square of that mean, which has less noise than the average of ε_u² (Sidén
+  et al. 2018).
 - The trace of [P X] Λ⁻¹ [P X]ᵀ from tr Λ⁻¹Λ = N.
-- ln |Λ| by Lanczos quadrature with random signs (Ubaru, Chen and Saad 2017), the same for every start.
+- ln |Λ| by Lanczos quadrature with random signs (Ubaru, Chen and Saad 2017), the same for every
+  start.
 
-Random numbers are drawn once, so that all of this is a smooth function of the other factors, and steps converge. Λ of the
-variances is renewed when the others have changed noticeably; until then q has the covariance that it had.
+Random numbers are drawn once, so that all of this is a smooth function of the other factors, and
+steps converge. Λ of the variances is renewed when the others have changed noticeably; until then q
+has the covariance that it had.
 """
 
 import math
@@ -42,7 +49,8 @@ _AT_ONCE = 16  # draws that are solved for together
 
 
 class Equations(ABC):
-    """The regression of shared outcomes, as far as q needs it: N coefficients, those of users first, and T threads.
+    """The regression of shared outcomes, as far as q needs it: N coefficients, those of users
+    first, and T threads.
 
     Products with [P X]ᵀ[P X] are all that goes through the threads, wherever these are.
     """
@@ -63,7 +71,8 @@ class Equations(ABC):
 
     @abstractmethod
     def noise_of_probes(self, probes: slice) -> tuple[Array, Array]:
-        """Of some probes, standard normal numbers (N, M), and [P X]ᵀ times others; always the same."""
+        """Of some probes, standard normal numbers (N, M), and [P X]ᵀ times others; always the
+        same."""
 
     @abstractmethod
     def fresh_noise(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
@@ -82,7 +91,8 @@ class Equations(ABC):
 class ManyEquations(Equations):
     """The regression in memory: [P X] by rows, [P X]ᵀ y, and random numbers for the probes.
 
-    noise (N, M): standard normal. gram_noise (N, M): [P X]ᵀ times standard normal numbers. random_signs (N, S).
+    noise (N, M): standard normal. gram_noise (N, M): [P X]ᵀ times standard normal numbers.
+    random_signs (N, S).
     """
 
     likelihood: Any
@@ -99,10 +109,14 @@ class ManyEquations(Equations):
         rows = SparseRows(design)
         rng = np.random.default_rng(0)
         n_threads, n = design.shape
-        gram_noise = np.stack([rows.transposed_times(rng.standard_normal(n_threads)) for _ in range(N_PROBES)], axis=1)
+        gram_noise = np.stack(
+            [rows.transposed_times(rng.standard_normal(n_threads)) for _ in range(N_PROBES)], axis=1
+        )
         signs = np.asarray(rng.integers(0, 2, (n, N_SIGNS)) * 2.0 - 1.0, dtype=float)
         weighted = rows.transposed_times(np.ascontiguousarray(likelihood.outcome))
-        return cls(likelihood, rows, weighted, rng.standard_normal((n, N_PROBES)), gram_noise, signs)
+        return cls(
+            likelihood, rows, weighted, rng.standard_normal((n, N_PROBES)), gram_noise, signs
+        )
 
     @property
     def n_users(self) -> int:  # type: ignore[override]
@@ -117,7 +131,11 @@ class ManyEquations(Equations):
         return self.rows.squares
 
     def gram_times(self, vectors: Array) -> Array:
-        return self.rows.gram_times(vectors) if vectors.ndim == 1 else self.rows.gram_times_many(vectors)
+        return (
+            self.rows.gram_times(vectors)
+            if vectors.ndim == 1
+            else self.rows.gram_times_many(vectors)
+        )
 
     def residual_squares(self, mean: Array) -> float:
         residual = self.likelihood.residual(mean[: self.n_users, None], mean[self.n_users :])
@@ -127,7 +145,10 @@ class ManyEquations(Equations):
         return self.noise[:, probes], self.gram_noise[:, probes]
 
     def fresh_noise(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
-        gram_noise = np.stack([self.rows.transposed_times(rng.standard_normal(self.n_threads)) for _ in range(n)], axis=1)
+        gram_noise = np.stack(
+            [self.rows.transposed_times(rng.standard_normal(self.n_threads)) for _ in range(n)],
+            axis=1,
+        )
         return rng.standard_normal((len(self.weighted), n)), gram_noise
 
     def signs(self) -> Array:
@@ -139,7 +160,8 @@ class ManyEquations(Equations):
 
 @dataclass(frozen=True)
 class Covariance:
-    """Λ⁻¹ of q: own (N,) and noise make up Λ; draws (N, M) of N(0, Λ⁻¹); variances (N,): the diagonal of Λ⁻¹."""
+    """Λ⁻¹ of q: own (N,) and noise make up Λ; draws (N, M) of N(0, Λ⁻¹); variances (N,): the
+    diagonal of Λ⁻¹."""
 
     equations: Equations
     own: Array
@@ -166,7 +188,9 @@ class Covariance:
         draws, squares = np.empty_like(self.draws), np.zeros(len(own))
         for probes in self.equations.groups:
             right = other.perturbations(*self.equations.noise_of_probes(probes))
-            draws[:, probes] = improve(other.times, right, self.draws[:, probes], other.diagonal, n_steps, 1e-3)
+            draws[:, probes] = improve(
+                other.times, right, self.draws[:, probes], other.diagonal, n_steps, 1e-3
+            )
             given = draws[:, probes] - right / other.diagonal[:, None]
             squares += np.einsum("nm,nm->n", given, given)
         return replace(other, draws=draws, variances=1.0 / other.diagonal + squares / N_PROBES)
@@ -207,7 +231,8 @@ class Covariance:
 
 @dataclass(frozen=True)
 class SoftManyThreads(LatentApproximation):
-    """q(f, e) q(s_y). mean (N,). log_scale: ln|Λ| of the covariance, up to a constant, by its changes from update to update."""
+    """q(f, e) q(s_y). mean (N,). log_scale: ln|Λ| of the covariance, up to a constant, by its
+    changes from update to update."""
 
     equations: Equations
     mean: Array
@@ -223,7 +248,9 @@ class SoftManyThreads(LatentApproximation):
         n = len(equations.weighted)
         unit = Covariance(equations, np.ones(n), 1.0, np.zeros((n, N_PROBES)), np.ones(n))
         covariance = unit.renewed(np.ones(n), 1.0, _FIRST_STEPS)
-        mean = improve(unit.times, equations.weighted, np.zeros(n), unit.diagonal, _FIRST_STEPS, _TOLERANCE)
+        mean = improve(
+            unit.times, equations.weighted, np.zeros(n), unit.diagonal, _FIRST_STEPS, _TOLERANCE
+        )
         return cls(equations, mean, covariance, G(1.0, 1.0)).with_params()
 
     @property
@@ -235,12 +262,14 @@ class SoftManyThreads(LatentApproximation):
         return self.covariance.variances[: self.equations.n_users, None, None]
 
     def with_latent(self, prior: SoftPrior) -> "SoftManyThreads":
-        """q(f, e), (V3): some steps towards its mean, and another covariance where the present one is far off."""
+        """q(f, e), (V3): some steps towards its mean, and another covariance where the present one
+        is far off."""
         precisions, pulls = prior.precisions[:, 0, 0], prior.precisions[:, 0, 0] * prior.means[:, 0]
         return self.with_pulls(precisions @ prior.responsibilities, pulls @ prior.responsibilities)
 
     def with_pulls(self, precisions: Array, pulls: Array) -> "SoftManyThreads":
-        """The same, given Σ_k q(z_u = k) E S_k and Σ_k q(z_u = k) E S_k E μ_k of every user, (U,) each."""
+        """The same, given Σ_k q(z_u = k) E S_k and Σ_k q(z_u = k) E S_k E μ_k of every user, (U,)
+        each."""
         n_users, noise = self.equations.n_users, self.noise.mean
         own, linear = np.ones(len(self.mean)), noise * self.equations.weighted
         own[:n_users] = precisions
@@ -250,7 +279,12 @@ class SoftManyThreads(LatentApproximation):
         if self.covariance.is_near(own, noise):
             return replace(self, mean=mean)
         covariance = self.covariance.renewed(own, noise, _PROBE_STEPS)
-        return replace(self, mean=mean, covariance=covariance, log_scale=self.log_scale + self._log_change(covariance))
+        return replace(
+            self,
+            mean=mean,
+            covariance=covariance,
+            log_scale=self.log_scale + self._log_change(covariance),
+        )
 
     def _log_change(self, other: Covariance) -> float:
         """By how much ln|Λ| grows, by the trapezoidal rule: its derivative is tr Λ⁻¹ dΛ."""
@@ -301,9 +335,14 @@ class SoftManyThreads(LatentApproximation):
             m = min(_AT_ONCE, n - first)
             right = self.covariance.perturbations(*self.equations.fresh_noise(rng, m))
             start, times = np.zeros_like(right), self.covariance.times
-            drawn[first : first + m] = improve(times, right, start, self.covariance.diagonal, _DRAW_STEPS, 1e-4).T
+            drawn[first : first + m] = improve(
+                times, right, start, self.covariance.diagonal, _DRAW_STEPS, 1e-4
+            ).T
         drawn += self.mean
-        params = [{"noise_precision": self.noise.draw(rng), "coefficients": row} for row in drawn[:, n_users:]]
+        params = [
+            {"noise_precision": self.noise.draw(rng), "coefficients": row}
+            for row in drawn[:, n_users:]
+        ]
         return LatentDraws(drawn[:, :n_users, None], None, params)
 
     def log_ratios(self, draws: LatentDraws) -> Array:
@@ -311,6 +350,8 @@ class SoftManyThreads(LatentApproximation):
         found = np.empty(len(draws.params))
         for i, params in enumerate(draws.params):
             away = np.concatenate([draws.latent[i, :, 0], params["coefficients"]]) - self.mean
-            own = self.noise.log_density(params["noise_precision"]) - 0.5 * float(away @ self.covariance.times(away))
+            own = self.noise.log_density(params["noise_precision"]) - 0.5 * float(
+                away @ self.covariance.times(away)
+            )
             found[i] = self.equations.log_density(draws.latent[i], params) - own
         return found

@@ -1,4 +1,5 @@
-"""q of the latent vectors of per-user regressions, (V3) and (V4), for any number of users: (f, μ) together, and the noise."""
+"""q of the latent vectors of per-user regressions, (V3) and (V4), for any number of users: (f, μ)
+together, and the noise."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,8 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PanelEquations:
-    """Per-user regressions: Σ x xᵀ (U, q, q) and Σ x y (U, q) of every user, the likelihood, and the prior of its noise."""
+    """Per-user regressions: Σ x xᵀ (U, q, q) and Σ x y (U, q) of every user, the likelihood, and
+    the prior of its noise."""
 
     likelihood: Any
     squares: Array
@@ -43,7 +45,15 @@ class SoftPanel(JointVectors):
         conditionals = inverses(np.eye(n_dims) + equations.squares)
         offsets = np.einsum("uij,uj->ui", conditionals, equations.weighted)
         nothing = np.zeros((n_users, n_dims, 0))
-        first = cls(offsets, nothing, conditionals, np.zeros(0), np.zeros((0, 0)), equations, equations.noise_prior)
+        first = cls(
+            offsets,
+            nothing,
+            conditionals,
+            np.zeros(0),
+            np.zeros((0, 0)),
+            equations,
+            equations.noise_prior,
+        )
         return first.with_params()
 
     def with_latent(self, prior: SoftPrior) -> "SoftPanel":
@@ -60,12 +70,17 @@ class SoftPanel(JointVectors):
     def with_params(self) -> "SoftPanel":
         """q(s), (V4)."""
         prior = self.equations.noise_prior
-        return replace(self, noise=G(prior.dof + self.equations.n_observations, prior.inverse_scale + self.misfit))
+        return replace(
+            self,
+            noise=G(prior.dof + self.equations.n_observations, prior.inverse_scale + self.misfit),
+        )
 
     def bound(self) -> float:
         """E ln p(y, s | f) + the entropy of q(f, μ) q(s)."""
         noise_prior = self.equations.noise_prior
-        return self.entropy + expected_log_noise(self.noise, self.equations.n_observations, self.misfit, noise_prior)
+        return self.entropy + expected_log_noise(
+            self.noise, self.equations.n_observations, self.misfit, noise_prior
+        )
 
     def numbers(self) -> Array:
         """ln of the inverse scale of q(s)."""
@@ -77,13 +92,17 @@ class SoftPanel(JointVectors):
     def draws(self, rng: np.random.Generator, n: int) -> LatentDraws:
         """Means of components, then vectors given them; the noise."""
         latent, means = self.drawn_vectors(rng, n)
-        return LatentDraws(latent, means, [{"noise_precision": self.noise.draw(rng)} for _ in range(n)])
+        return LatentDraws(
+            latent, means, [{"noise_precision": self.noise.draw(rng)} for _ in range(n)]
+        )
 
     def log_ratios(self, draws: LatentDraws) -> Array:
         """ln p(y, s | f) − ln q(f, μ) q(s), up to a constant."""
         assert draws.means is not None
         found = np.empty(len(draws.params))
         for i, params in enumerate(draws.params):
-            own = self.noise.log_density(params["noise_precision"]) + self.log_density(draws.latent[i], draws.means[i])
+            own = self.noise.log_density(params["noise_precision"]) + self.log_density(
+                draws.latent[i], draws.means[i]
+            )
             found[i] = self.equations.likelihood.log_density(draws.latent[i], params) - own
         return found

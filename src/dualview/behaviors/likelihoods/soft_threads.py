@@ -1,12 +1,15 @@
-"""q of the coefficients of shared outcomes where they are few enough to factorise their precision, (V3) and (V4).
+"""q of the coefficients of shared outcomes where they are few enough to factorise their precision,
+(V3) and (V4).
 
-The unknowns are one normal vector g = (f, e, μ): the users' coefficients (U,), those of covariates (C,) and the components'
-means (K,). Given E s_y, E S_k and q(z) its precision is
+The unknowns are one normal vector g = (f, e, μ): the users' coefficients (U,), those of covariates
+(C,) and the components' means (K,). Given E s_y, E S_k and q(z) its precision is
 
-    Λ_ff = diag(Σ_k q(z_u = k) E S_k) + E s_y PᵀP,   Λ_fμ = −q(z_u = k) E S_k,   Λ_μμ = diag(n_k E S_k + E R_0),
+    Λ_ff = diag(Σ_k q(z_u = k) E S_k) + E s_y PᵀP,   Λ_fμ = −q(z_u = k) E S_k,   Λ_μμ = diag(n_k E
+    S_k + E R_0),
 
-with the covariates' columns beside P and their prior N(0, I). To have μ in it costs little, and matters: a cluster's mean and
-its users' coefficients are far better known relative to each other than alone.
+with the covariates' columns beside P and their prior N(0, I). To have μ in it costs little, and
+matters: a cluster's mean and its users' coefficients are far better known relative to each other
+than alone.
 """
 
 import math
@@ -29,7 +32,8 @@ _UNIT = G(1.0, 1.0)
 
 @dataclass(frozen=True)
 class ThreadEquations:
-    """The regression of shared outcomes: [P X]ᵀ[P X] (N, N), [P X]ᵀ y (N,), and how outcomes are made of g = (f, e)."""
+    """The regression of shared outcomes: [P X]ᵀ[P X] (N, N), [P X]ᵀ y (N,), and how outcomes are
+    made of g = (f, e)."""
 
     likelihood: Any
     gram: Array
@@ -61,7 +65,9 @@ class SoftThreads(LatentApproximation):
         """Under a prior N(0, I) and a noise precision of 1; there are no components yet."""
         n = len(equations.weighted)
         factor = np.asarray(np.linalg.cholesky(np.eye(n) + equations.gram), dtype=float)
-        return cls(equations, cho_solve((factor, True), equations.weighted), factor, G(1.0, 1.0)).with_params()
+        return cls(
+            equations, cho_solve((factor, True), equations.weighted), factor, G(1.0, 1.0)
+        ).with_params()
 
     @cached_property
     def covariance(self) -> Array:
@@ -90,7 +96,9 @@ class SoftThreads(LatentApproximation):
 
     @property
     def crosses(self) -> Array:  # type: ignore[override]
-        return np.ascontiguousarray(self.covariance[self._components, self._users])[:, :, None, None]
+        return np.ascontiguousarray(self.covariance[self._components, self._users])[
+            :, :, None, None
+        ]
 
     @property
     def component_means(self) -> Array:  # type: ignore[override]
@@ -161,16 +169,30 @@ class SoftThreads(LatentApproximation):
         assert draws.means is not None
         found = np.empty(len(draws.params))
         for i, params in enumerate(draws.params):
-            drawn = np.concatenate([draws.latent[i, :, 0], params["coefficients"], draws.means[i, :, 0]])
+            drawn = np.concatenate(
+                [draws.latent[i, :, 0], params["coefficients"], draws.means[i, :, 0]]
+            )
             standard = self.factor.T @ (drawn - self.mean)
-            own = self.noise.log_density(params["noise_precision"]) - 0.5 * float(standard @ standard)
+            own = self.noise.log_density(params["noise_precision"]) - 0.5 * float(
+                standard @ standard
+            )
             found[i] = self.equations.likelihood.log_density(draws.latent[i], params) - own
         return found
 
 
 def expected_log_noise(noise: G, n: int, misfit: float, prior: G = _UNIT) -> float:
-    """E ln p(y | f, s) + E ln p(s) + the entropy of q(s), of n observations with this expected sum of squares."""
+    """E ln p(y | f, s) + E ln p(s) + the entropy of q(s), of n observations with this expected sum
+    of squares."""
     half = 0.5 * prior.dof
-    log_prior = half * math.log(0.5 * prior.inverse_scale) - math.lgamma(half) + (half - 1.0) * noise.mean_log
+    log_prior = (
+        half * math.log(0.5 * prior.inverse_scale)
+        - math.lgamma(half)
+        + (half - 1.0) * noise.mean_log
+    )
     log_prior -= 0.5 * prior.inverse_scale * noise.mean
-    return 0.5 * n * (noise.mean_log - _LOG_2PI) - 0.5 * noise.mean * misfit + log_prior + noise.entropy
+    return (
+        0.5 * n * (noise.mean_log - _LOG_2PI)
+        - 0.5 * noise.mean * misfit
+        + log_prior
+        + noise.entropy
+    )

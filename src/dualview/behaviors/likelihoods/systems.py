@@ -1,4 +1,5 @@
-"""Linear systems of the size of a whole forum: (diagonal + Pᵀ P) x = b without ever forming Pᵀ P."""
+"""Linear systems of the size of a whole forum: (diagonal + Pᵀ P) x = b without ever forming Pᵀ
+P."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -20,18 +21,25 @@ _PIECES = 8
 
 
 class SparseRows:
-    """A sparse matrix P by rows, cut into a fixed number of pieces for the threads; their sums are added up in order."""
+    """A sparse matrix P by rows, cut into a fixed number of pieces for the threads; their sums are
+    added up in order."""
 
     def __init__(self, matrix: Any) -> None:
         rows = sparse.csr_array(matrix)
-        self._rows = (rows.indptr.astype(np.int64), rows.indices.astype(np.uint32), np.asarray(rows.data, dtype=float))
+        self._rows = (
+            rows.indptr.astype(np.int64),
+            rows.indices.astype(np.uint32),
+            np.asarray(rows.data, dtype=float),
+        )
         self.n_columns = int(rows.shape[1])
         self._edges = np.linspace(0, rows.shape[0], _PIECES + 1).astype(np.int64)
 
     @cached_property
     def squares(self) -> Array:
         """The diagonal of PᵀP, (N,)."""
-        return np.asarray(np.bincount(self._rows[1], self._rows[2] ** 2, minlength=self.n_columns), dtype=float)
+        return np.asarray(
+            np.bincount(self._rows[1], self._rows[2] ** 2, minlength=self.n_columns), dtype=float
+        )
 
     @property
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], Array]:
@@ -63,12 +71,18 @@ class SparseRows:
 
 
 def improve(
-    times: Callable[[Array], Array], right: Array, start: Array, diagonal: Array, n_steps: int, tolerance: float
+    times: Callable[[Array], Array],
+    right: Array,
+    start: Array,
+    diagonal: Array,
+    n_steps: int,
+    tolerance: float,
 ) -> Array:
-    """x after some steps of conjugate gradients towards times(x) = right, or fewer where the residual is small already.
+    """x after some steps of conjugate gradients towards times(x) = right, or fewer where the
+    residual is small already.
 
-    right, start and x may be (N,) or, for several systems with the same matrix, (N, M), none of which depends on the others.
-    Every step lowers xᵀ A x/2 − rightᵀ x.
+    right, start and x may be (N,) or, for several systems with the same matrix, (N, M), none of
+    which depends on the others. Every step lowers xᵀ A x/2 − rightᵀ x.
     """
     x = start.copy()
     scales = diagonal if x.ndim == 1 else diagonal[:, None]
@@ -92,11 +106,14 @@ def improve(
     return x
 
 
-def solve(times: Callable[[Array], Array], right: Array, start: Array, diagonal: Array, tolerance: float) -> Array:
+def solve(
+    times: Callable[[Array], Array], right: Array, start: Array, diagonal: Array, tolerance: float
+) -> Array:
     """The solution x of times(x) = right by conjugate gradients.
 
-    The diagonal of the system is the preconditioner: activity is skewed in every forum, and without it hundreds of iterations
-    go into that. Ends when the residual is tolerance times the right-hand side.
+    The diagonal of the system is the preconditioner: activity is skewed in every forum, and without
+    it hundreds of iterations go into that. Ends when the residual is tolerance times the right-hand
+    side.
     """
     x = start.copy()
     residual = right - times(x)
@@ -116,6 +133,8 @@ def solve(times: Callable[[Array], Array], right: Array, start: Array, diagonal:
         direction *= product / before
         direction += scaled
     raise DegenerateError(
-        "The equations for the users' coefficients did not converge: they are numerically singular. Look for extreme weights "
-        "in the participation, and for users who take part in the same threads with the same weights."
+        "The equations for the users' coefficients did not converge: they are numerically "
+        "singular. Look for extreme weights "
+        "in the participation, and for users who take part in the same threads with the same "
+        "weights."
     )

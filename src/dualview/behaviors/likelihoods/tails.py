@@ -1,7 +1,7 @@
 """Per-user regressions whose noise has heavier tails than a normal: what their kinds share.
 
-Precisions vary by a gamma distribution with ν degrees of freedom, from one observation or one user to the next. A priori ν has
-the density ∝ ν e^{−ν/10} above 1, so that means exist.
+Precisions vary by a gamma distribution with ν degrees of freedom, from one observation or one user
+to the next. A priori ν has the density ∝ ν e^{−ν/10} above 1, so that means exist.
 """
 
 import math
@@ -27,7 +27,8 @@ def log_dof_prior(dof: Any) -> Any:
 
 @dataclass(frozen=True)
 class TailedRegression(AugmentedRegression):
-    """Observations of one user each. dof: the degrees of freedom where they are known, else they are a parameter."""
+    """Observations of one user each. dof: the degrees of freedom where they are known, else they
+    are a parameter."""
 
     dof: float | None = None
 
@@ -59,7 +60,11 @@ class TailedRegression(AugmentedRegression):
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
         """Of the noise, and of the degrees of freedom where they are learnt."""
         found = super().log_priors(reported, z)
-        return found | ({"degrees_of_freedom": log_dof_prior(reported["degrees_of_freedom"])} if self.dof is None else {})
+        return found | (
+            {"degrees_of_freedom": log_dof_prior(reported["degrees_of_freedom"])}
+            if self.dof is None
+            else {}
+        )
 
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:
         params = super().draw_prior(rng, z)
@@ -76,4 +81,8 @@ class TailedRegression(AugmentedRegression):
     def reported(self, params: Params) -> Params:
         """The noise's scale⁻² in the user's units; degrees of freedom have none."""
         found = super().reported({"noise_precision": params["noise_precision"]})
-        return found | {name: np.asarray(value) for name, value in params.items() if name == "degrees_of_freedom"}
+        return found | {
+            name: np.asarray(value)
+            for name, value in params.items()
+            if name == "degrees_of_freedom"
+        }

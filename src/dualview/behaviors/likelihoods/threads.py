@@ -29,8 +29,8 @@ from dualview.units import Whitening
 
 Array = NDArray[np.float64]
 
-# The sweep moves latent coefficients one user at a time; an occasional joint draw lets users who always appear together mix
-# well. With covariates the joint draw is made in every step, unless so many coefficients would make it the slowest part by far;
+# The sweep moves latent coefficients one user at a time; an occasional joint draw lets users who
+# well. With covariates the joint draw is made in every step, unless so many coefficients would make
 # the other steps then draw the coefficients of covariates given those of users.
 _JOINT_SHARE = 0.1
 _JOINT_SHARE_WITH_COVARIATES = 0.3
@@ -43,7 +43,8 @@ _NOTHING = np.empty(0)
 
 @dataclass(frozen=True)
 class ThreadRegression(Likelihood):
-    """The regression of (M8) in working units: outcome = design g + coefficient_design e + noise, e ~ N(0, I), s ~ G(1, 1).
+    """The regression of (M8) in working units: outcome = design g + coefficient_design e + noise, e
+    ~ N(0, I), s ~ G(1, 1).
 
     Parameters are a dict: noise_precision (float) and coefficients (C,).
     """
@@ -100,21 +101,28 @@ class ThreadRegression(Likelihood):
 
     @cached_property
     def _gram(self) -> tuple[Array, Array] | None:
-        """designᵀ design and designᵀ outcome, where going through them is quicker than through the threads."""
+        """designᵀ design and designᵀ outcome, where going through them is quicker than through the
+        threads."""
         n_users, n_loads = self.n_users, len(self._loads[1])
-        if not self.by_gram or n_users > _MOST_WITH_GRAM or _GRAM_COST * n_users * n_users > n_loads:
+        if (
+            not self.by_gram
+            or n_users > _MOST_WITH_GRAM
+            or _GRAM_COST * n_users * n_users > n_loads
+        ):
             return None
         return normal_equations(self.design, self.outcome)
 
     @cached_property
     def _equations(self) -> tuple[Array, Array]:
-        """The same of users and covariates together, for a call of many sweeps; empty where there is none for users."""
+        """The same of users and covariates together, for a call of many sweeps; empty where there
+        is none for users."""
         if self._gram is None:
             return np.empty((0, 0)), np.empty(0)
         return normal_equations(self._with_covariates(self.design), self.outcome)
 
     def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:
-        """Terms whose residuals and weighted outcomes are made in the call; None where every step has a draw outside it."""
+        """Terms whose residuals and weighted outcomes are made in the call; None where every step
+        has a draw outside it."""
         if self.n_coefficients and (self._gram is None or not self._always_together):
             return None
         residual, precision = np.empty(len(self.outcome)), np.array([params["noise_precision"]])
@@ -124,7 +132,11 @@ class ThreadRegression(Likelihood):
         share = 1.0 if self.n_coefficients else _JOINT_SHARE
         coefficients = np.array(params["coefficients"])
         return terms, Conjugate(
-            self.outcome, np.ascontiguousarray(self.coefficient_design), coefficients, *self._equations, share
+            self.outcome,
+            np.ascontiguousarray(self.coefficient_design),
+            coefficients,
+            *self._equations,
+            share,
         )
 
     def params_of(self, noise_precision: float, coefficients: Array) -> Params:
@@ -147,7 +159,8 @@ class ThreadRegression(Likelihood):
     def redraw(
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
-        """Now and then all coefficients together, (C7), else those of covariates; then the noise, (C8).
+        """Now and then all coefficients together, (C7), else those of covariates; then the noise,
+        (C8).
 
         Clusters that share one coefficient do without a joint draw if there are no covariates.
         """
@@ -167,7 +180,9 @@ class ThreadRegression(Likelihood):
         """Whether a joint draw of all coefficients is cheap enough for every step."""
         return self.n_users + self.n_coefficients <= _ALWAYS_TOGETHER
 
-    def _draw_of_covariates(self, rng: np.random.Generator, latent: Array, noise_precision: float) -> Array:
+    def _draw_of_covariates(
+        self, rng: np.random.Generator, latent: Array, noise_precision: float
+    ) -> Array:
         """Their coefficients given those of users, (C7)."""
         left = self.outcome - self.design.dot(latent.ravel())
         n = self.n_coefficients
@@ -186,13 +201,22 @@ class ThreadRegression(Likelihood):
         prior: Prior,
     ) -> tuple[Array, Params]:
         """All coefficients, (C7), then the noise, (C8)."""
-        latent, coefficients = self._draw_jointly(rng, params["noise_precision"], prior, np.ones(self.n_coefficients))
-        return latent, self.params_of(self.noise_law(self.residual(latent, coefficients)).draw(rng), coefficients)
+        latent, coefficients = self._draw_jointly(
+            rng, params["noise_precision"], prior, np.ones(self.n_coefficients)
+        )
+        return latent, self.params_of(
+            self.noise_law(self.residual(latent, coefficients)).draw(rng), coefficients
+        )
 
     def _draw_jointly(
-        self, rng: np.random.Generator, noise_precision: float, prior: Prior, coefficient_precision: Array
+        self,
+        rng: np.random.Generator,
+        noise_precision: float,
+        prior: Prior,
+        coefficient_precision: Array,
     ) -> tuple[Array, Array]:
-        """Latent coefficients and coefficients of covariates, (C7); those of a cluster as one where users share it."""
+        """Latent coefficients and coefficients of covariates, (C7); those of a cluster as one where
+        users share it."""
         owner = np.arange(len(prior.means)) if prior.pooled else prior.z
         shift = np.zeros(self.n_users) if prior.shift is None else prior.shift[:, 0]
         mean, precision = prior.means[owner, 0], prior.factors[owner, 0, 0] ** 2
@@ -209,11 +233,16 @@ class ThreadRegression(Likelihood):
     def _draw_of_clusters(self, prior: Prior, shift: Array) -> CoefficientDraw:
         """The same with one column for each cluster, the sum of its users'."""
         places = (np.arange(self.n_users), prior.z)
-        members = sparse.csr_array((np.ones(self.n_users), places), (self.n_users, len(prior.means)))
-        return self._way(self._with_covariates(self.design @ members), self.outcome - self.design @ shift)
+        members = sparse.csr_array(
+            (np.ones(self.n_users), places), (self.n_users, len(prior.means))
+        )
+        return self._way(
+            self._with_covariates(self.design @ members), self.outcome - self.design @ shift
+        )
 
     def approximate(self) -> SoftThreads | SoftManyThreads:
-        """q of all coefficients together: by a factor of their precision where they are few, else by conjugate gradients."""
+        """q of all coefficients together: by a factor of their precision where they are few, else
+        by conjugate gradients."""
         design = self._with_covariates(self.design)
         if design.shape[1] > _MOST_FACTORISED:
             return SoftManyThreads.start(ManyEquations.of(self, design))
@@ -221,8 +250,10 @@ class ThreadRegression(Likelihood):
 
     def expected(self, latent: Array, coefficients: Array) -> Array:
         """Expected outcomes (T,)."""
-        expected = self.design.dot(latent.ravel())  # quicker than @ for few users
-        return expected + self.coefficient_design @ coefficients if self.n_coefficients else expected  # type: ignore[no-any-return]
+        expected: Array = self.design.dot(latent.ravel())  # quicker than @ for few users
+        if self.n_coefficients:
+            expected = expected + self.coefficient_design @ coefficients
+        return expected
 
     def residual(self, latent: Array, coefficients: Array) -> Array:
         """Outcomes minus what was expected (T,)."""
@@ -236,8 +267,12 @@ class ThreadRegression(Likelihood):
         """ln p(outcome, s_y, coefficients | latent) up to a constant, (M8) and (M9)."""
         precision, coefficients = params["noise_precision"], params["coefficients"]
         residual = self.residual(latent, coefficients)
-        likelihood = 0.5 * len(residual) * math.log(precision) - 0.5 * precision * float(residual @ residual)
-        return float(likelihood - 0.5 * coefficients @ coefficients + G(1.0, 1.0).log_density(precision))
+        likelihood = 0.5 * len(residual) * math.log(precision) - 0.5 * precision * float(
+            residual @ residual
+        )
+        return float(
+            likelihood - 0.5 * coefficients @ coefficients + G(1.0, 1.0).log_density(precision)
+        )
 
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:  # noqa: ARG002
         """Of the noise, (M9), and of the coefficients."""
@@ -255,14 +290,20 @@ class ThreadRegression(Likelihood):
             "coefficients": rng.standard_normal(self.n_coefficients),
         }
 
-    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> "ThreadRegression":
+    def simulate(
+        self, rng: np.random.Generator, latent: Array, params: Params
+    ) -> "ThreadRegression":
         """New outcomes from (M8)."""
         noise = rng.standard_normal(len(self.outcome)) / np.sqrt(params["noise_precision"])
         return replace(self, outcome=self.expected(latent, params["coefficients"]) + noise)
 
     def reported(self, params: Params) -> Params:
         """noise_precision and coefficients in the user's units."""
-        result: Params = {"noise_precision": np.asarray(params["noise_precision"]) / self.noise_variance}
+        result: Params = {
+            "noise_precision": np.asarray(params["noise_precision"]) / self.noise_variance
+        }
         if self.n_coefficients:
-            result["coefficients"] = self.coefficient_units.vectors(np.asarray(params["coefficients"]))
+            result["coefficients"] = self.coefficient_units.vectors(
+                np.asarray(params["coefficients"])
+            )
         return result

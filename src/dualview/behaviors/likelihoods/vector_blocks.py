@@ -1,7 +1,7 @@
 """Blocks of latent vectors: the distribution of some numbers of a vector given the others.
 
-A vector has q numbers, a block q_b of them and the rest q_o = q − q_b. For f ~ N(μ, S⁻¹) the block given the rest is
-N(μ_b + B (f_o − μ_o), S_bb⁻¹) with B = −S_bb⁻¹ S_bo.
+A vector has q numbers, a block q_b of them and the rest q_o = q − q_b. For f ~ N(μ, S⁻¹) the block
+given the rest is N(μ_b + B (f_o − μ_o), S_bb⁻¹) with B = −S_bb⁻¹ S_bo.
 """
 
 from itertools import pairwise
@@ -24,7 +24,8 @@ class Block(NamedTuple):
 
     @classmethod
     def all_of(cls, sizes: list[int]) -> "list[Block]":
-        """The blocks of a vector that is made up of blocks with these sizes, one after the other."""
+        """The blocks of a vector that is made up of blocks with these sizes, one after the
+        other."""
         ends = np.cumsum([0, *sizes])
         every = np.arange(ends[-1])
         return [cls(every[a:b], np.concatenate([every[:a], every[b:]])) for a, b in pairwise(ends)]
@@ -41,10 +42,11 @@ def follow(precisions: Array, block: Block) -> Array:
 
 
 def block_factors(factors: Array, block: Block) -> tuple[Array, Array]:
-    """Upper factors (K, q_b, q_b) of S_bb and B (K, q_b, q_o), from factors T (K, q, q) of S = T Tᵀ.
+    """Upper factors (K, q_b, q_b) of S_bb and B (K, q_b, q_o), from factors T (K, q, q) of S = T
+    Tᵀ.
 
-    Rotations, which lose no digits, take the rows of T, the rest's first, to an upper triangle U. Its last block is a factor of
-    S_bb, and B solves U_bbᵀ B = −U_obᵀ.
+    Rotations, which lose no digits, take the rows of T, the rest's first, to an upper triangle U.
+    Its last block is a factor of S_bb, and B solves U_bbᵀ B = −U_obᵀ.
     """
     order, n_rest = np.concatenate([block.rest, block.own]), len(block.rest)
     flipped = factors[:, order[::-1]]
@@ -57,7 +59,8 @@ def block_factors(factors: Array, block: Block) -> tuple[Array, Array]:
 
 
 def block_prior(prior: Prior, block: Block, latent: Array) -> Prior:
-    """The prior of a block of all users' vectors given the rest of latent (U, q). The users have a vector each."""
+    """The prior of a block of all users' vectors given the rest of latent (U, q). The users have a
+    vector each."""
     factors, follows = block_factors(prior.factors, block)
     shift = np.zeros_like(latent) if prior.shift is None else prior.shift
     away = (latent - prior.means[prior.z] - shift)[:, block.rest]
@@ -68,7 +71,8 @@ def block_prior(prior: Prior, block: Block, latent: Array) -> Prior:
 def block_locations(locations: Locations, block: Block) -> Locations:
     """Where clusters are in a block, and what pulls them there, given the rest of their means.
 
-    The prior of the means given the rest has a centre for each cluster; what stands for a mean is how far it is from there.
+    The prior of the means given the rest has a centre for each cluster; what stands for a mean is
+    how far it is from there.
     """
     mean, precision = locations.base_mean, locations.base_precision
     away = (locations.means - mean)[:, block.rest]
@@ -78,7 +82,8 @@ def block_locations(locations: Locations, block: Block) -> Locations:
 
 
 def block_latent_prior(prior: LatentPrior, block: Block, latent: Array) -> LatentPrior:
-    """The prior of a block of all users' vectors in one draw, given the rest of the clusters' means and of latent (U, q)."""
+    """The prior of a block of all users' vectors in one draw, given the rest of the clusters' means
+    and of latent (U, q)."""
     assert prior.precisions is not None
     offsets = (prior.means - prior.base_mean)[:, block.rest] @ follow(prior.base_precision, block).T
     away = (latent - prior.means[prior.z] - prior.shift)[:, block.rest]

@@ -1,7 +1,8 @@
 """Ways of running moves for very many users: on threads, in blocks of users.
 
-Each takes the place of a move that is compiled whole. Neither the number of threads nor that of blocks changes anything but
-round-off: work is cut into fixed pieces, and sums over blocks are added up in their order.
+Each takes the place of a move that is compiled whole. Neither the number of threads nor that of
+blocks changes anything but round-off: work is cut into fixed pieces, and sums over blocks are added
+up in their order.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,10 @@ from dualview.views.verbs import join_sums, redraw, redraw_from, redraw_latent, 
 
 def blocks_of(n_users: int) -> list[tuple[int, int]]:
     """First and end of every block."""
-    return [(first, min(first + assignment.BLOCK, n_users)) for first in range(0, n_users, assignment.BLOCK)]
+    return [
+        (first, min(first + assignment.BLOCK, n_users))
+        for first in range(0, n_users, assignment.BLOCK)
+    ]
 
 
 def _redrawn(rng: Any, z: Any, view: Any) -> Any:
@@ -36,11 +40,16 @@ def _redrawn(rng: Any, z: Any, view: Any) -> Any:
 
 def redraw_components(rng: Any, state: WorkingState) -> WorkingState:
     """``moves.components.run``."""
-    return state._replace(views=redrawn_views(rng, [state.z] * (len(state.views) - 1), state.z, state))
+    return state._replace(
+        views=redrawn_views(rng, [state.z] * (len(state.views) - 1), state.z, state)
+    )
 
 
-def redrawn_views(rng: Any, labels: Sequence[Any], acts: Any, state: WorkingState) -> tuple[Any, ...]:
-    """All views, with components redrawn: observed ones given labels (U,) each, that of behavior given acts (U,)."""
+def redrawn_views(
+    rng: Any, labels: Sequence[Any], acts: Any, state: WorkingState
+) -> tuple[Any, ...]:
+    """All views, with components redrawn: observed ones given labels (U,) each, that of behavior
+    given acts (U,)."""
     *observed, latent = state.views
     views = [_redrawn(rng, z, view) for z, view in zip(labels, observed, strict=True)]
     if supports(type(latent), "redraw_from"):
@@ -69,7 +78,8 @@ def assign(rng: Any, state: WorkingState) -> WorkingState:
 
 
 def table_of(state: WorkingState, first: int, end: int) -> Any:
-    """What the observed views say about users from first to end, (C, n), half of the columns at a time."""
+    """What the observed views say about users from first to end, (C, n), half of the columns at a
+    time."""
     n_columns = len(state.counts)
     table = np.empty((n_columns, end - first))
     halves = [(0, n_columns // 2), (n_columns // 2, n_columns)]
@@ -77,8 +87,11 @@ def table_of(state: WorkingState, first: int, end: int) -> Any:
     return table
 
 
-def _assign_independent(rng: Any, table: Any, first: int, auxiliary: Any, state: WorkingState) -> WorkingState:
-    """What observations say about clusters, z in turn, then latent vectors, on a thread for each half.
+def _assign_independent(
+    rng: Any, table: Any, first: int, auxiliary: Any, state: WorkingState
+) -> WorkingState:
+    """What observations say about clusters, z in turn, then latent vectors, on a thread for each
+    half.
 
     The table holds what observations say, so auxiliary components keep their means.
     """
@@ -107,5 +120,10 @@ def _assign_independent(rng: Any, table: Any, first: int, auxiliary: Any, state:
             assignment.rescore(table, first, u, end, column, state.views[:-1])
         tell(auxiliary)
     streams = [split(rng), split(rng)]
-    list(parallel.apply(lambda piece: draw_latents(piece[0], *piece[1], state), list(zip(streams, halves, strict=True))))
+    list(
+        parallel.apply(
+            lambda piece: draw_latents(piece[0], *piece[1], state),
+            list(zip(streams, halves, strict=True)),
+        )
+    )
     return state

@@ -1,10 +1,11 @@
 """The Gibbs sampler: a step redraws every block given the others.
 
-In a step: clusters' means together with their users' latent vectors, where the likelihood can move them without its
-augmentation; then the moves of ``steps.MOVES``; then the likelihood's own parameters, (C8). The moves are one compiled call;
-with a conjugate likelihood all of it is, and one call makes many steps and keeps their draws. With very many users, or users
-who share vectors, the moves are made one by one, some of them on several threads and in blocks (``blocks``). Neither the number
-of steps in a call nor the number of threads changes anything.
+In a step: clusters' means together with their users' latent vectors, where the likelihood can move
+them without its augmentation; then the moves of ``steps.MOVES``; then the likelihood's own
+parameters, (C8). The moves are one compiled call; with a conjugate likelihood all of it is, and one
+call makes many steps and keeps their draws. With very many users, or users who share vectors, the
+moves are made one by one, some of them on several threads and in blocks (``blocks``). Neither the
+number of steps in a call nor the number of threads changes anything.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,10 +37,16 @@ from dualview.partitions.agreement import Agreement, Beta
 from dualview.views import Components, Followers, GaussianView, no_columns, no_table, no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
-_NARROW = 1e-12  # of a variance: a mean that such clusters pull at keeps no digits along wider directions
-# What stands for the views that a model lacks. Every table has both, so that no mix of columns needs code of its own.
+_NARROW = (
+    1e-12  # of a variance: a mean that such clusters pull at keeps no digits along wider directions
+)
+# What stands for the views that a model lacks. Every table has both, so that no mix of columns
+# needs code of its own.
 _EMPTY: dict[str, Callable[[int, int], Any]] = {"features": no_view}
-_EMPTY_OF_TABLES: dict[str, Callable[[int, int], Any]] = {"features": no_table, "categories": no_columns}
+_EMPTY_OF_TABLES: dict[str, Callable[[int, int], Any]] = {
+    "features": no_table,
+    "categories": no_columns,
+}
 _BY_BLOCKS: dict[steps.Move, Callable[..., Any]] = {
     components.run: blocks.redraw_components,
     assignment.run: blocks.assign,
@@ -61,10 +68,17 @@ class GibbsEngine(Engine):
         n_components = model.partition.n_components or int(z.max()) + 1
         latent, params = (None, {}) if model.likelihood is None else model.likelihood.start(rng)
         z = z.astype(np.int64)
-        own = Agreement.full(z, [prior.start for prior in model.agreements]) if model.agreements else None
+        own = (
+            Agreement.full(z, [prior.start for prior in model.agreements])
+            if model.agreements
+            else None
+        )
         state = State(z, model.partition.start_alpha, {}, latent, params, own)
         vectors = model.vectors(state)
-        views = {name: view.start(rng, vectors[name], z, n_components) for name, view in model.views.items()}
+        views = {
+            name: view.start(rng, vectors[name], z, n_components)
+            for name, view in model.views.items()
+        }
         if model.pooled and latent is not None:
             latent = views["behavior"].component_parts["means"][z]
         return replace(state, views=views, latent=latent)
@@ -73,15 +87,20 @@ class GibbsEngine(Engine):
         """One step."""
         return self.advance(rng, model, state, np.zeros(1, dtype=np.bool_))[0]
 
-    def advance(self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]) -> tuple[State, Info]:
-        """Some steps: many in one compiled call where the likelihood can be redrawn inside it, else one."""
+    def advance(
+        self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]
+    ) -> tuple[State, Info]:
+        """Some steps: many in one compiled call where the likelihood can be redrawn inside it, else
+        one."""
         if model.followed_cells:
             after, info = self._advance(rng, model.held(state), state, keep)
             after = _with_cells_redrawn(rng, model, state, after)
             return after, info._replace(last=after if keep[0] else None)
         return self._advance(rng, model, state, keep)
 
-    def _advance(self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]) -> tuple[State, Info]:
+    def _advance(
+        self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]
+    ) -> tuple[State, Info]:
         """:meth:`advance` where cells, if there are any, are drawn with the clusters."""
         if model.agreement is not None:
             return self._advance_apart(rng, model, state, keep)
@@ -91,14 +110,18 @@ class GibbsEngine(Engine):
             return self._advance_at_once(rng, model, state, keep, *conjugate)
         working, params = self._before_moves(rng, model, state)
         if at_once:
-            done = _run_steps(working)(streams_of(rng, 1), np.zeros(1, dtype=np.bool_), working, Conjugate.none())
+            done = _run_steps(working)(
+                streams_of(rng, 1), np.zeros(1, dtype=np.bool_), working, Conjugate.none()
+            )
             working, collapsed = done.state, done.collapsed
         else:
             working, collapsed = run_by_blocks(stream_of(rng), working, steps.MOVES)
         _check(model, working, collapsed)
         after = _with_likelihood_redrawn(rng, model, working, params)
         n_clusters = int(np.count_nonzero(working.counts))
-        return after, Info(n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None)
+        return after, Info(
+            n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None
+        )
 
     def _advance_apart(
         self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]
@@ -113,32 +136,54 @@ class GibbsEngine(Engine):
         if one_by_one:
             apart, collapsed = apart_steps.run_by_blocks(stream_of(rng), before)
         else:
-            done = apart_steps.run_steps(streams_of(rng, 1), np.zeros(1, dtype=np.bool_), before, Conjugate.none())
+            done = apart_steps.run_steps(
+                streams_of(rng, 1), np.zeros(1, dtype=np.bool_), before, Conjugate.none()
+            )
             apart, collapsed = done.apart, done.collapsed
         working = apart.state
         _check(model, working, collapsed)
         after = _with_likelihood_redrawn(rng, model, working, params, _agreement(apart))
         n_clusters = int(np.count_nonzero(working.counts))
-        return after, Info(n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None)
+        return after, Info(
+            n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None
+        )
 
     def _advance_apart_at_once(
-        self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_], terms: Terms, conjugate: Conjugate
+        self,
+        rng: np.random.Generator,
+        model: Model,
+        state: State,
+        keep: NDArray[np.bool_],
+        terms: Terms,
+        conjugate: Conjugate,
     ) -> tuple[State, Info]:
         """The same in one compiled call."""
         before = rng.bit_generator.state if len(keep) > 1 else {}
         start = _apart(model, state, self.working_state(model, state, terms))
         done = apart_steps.run_steps(streams_of(rng, len(keep)), keep, start, conjugate)
         agreement = _agreement(done.apart)
-        after, last = self._finished(rng, model, Finished(done, done.apart.state, before), keep, (terms, conjugate), agreement)
+        after, last = self._finished(
+            rng,
+            model,
+            Finished(done, done.apart.state, before),
+            keep,
+            (terms, conjugate),
+            agreement,
+        )
         draws = record_of(model, done.kept, done.n_kept)
         kept = slice(done.n_kept)
         draws.fixed.update(labels_by_name(done.acts[kept], done.looks[kept], done.agrees[kept]))
-        draws.fixed["agreement"] = done.shares[kept] if len(model.agreements) > 1 else done.shares[kept, 0]
+        draws.fixed["agreement"] = (
+            done.shares[kept] if len(model.agreements) > 1 else done.shares[kept, 0]
+        )
         n_clusters = int(np.count_nonzero(done.apart.state.counts))
         return after, Info(n_clusters, done.apart.state.outcome.n_opened, done.n_steps, draws, last)
 
-    def step_by_blocks(self, rng: np.random.Generator, model: Model, state: State, moves: Sequence[steps.Move]) -> State:
-        """One step with these moves, made one by one, however many users there are: to try out moves and measure them."""
+    def step_by_blocks(
+        self, rng: np.random.Generator, model: Model, state: State, moves: Sequence[steps.Move]
+    ) -> State:
+        """One step with these moves, made one by one, however many users there are: to try out
+        moves and measure them."""
         held = model.held(state)
         working, params = self._before_moves(rng, held, state)
         working, collapsed = run_by_blocks(stream_of(rng), working, moves)
@@ -156,7 +201,9 @@ class GibbsEngine(Engine):
         views: list[Any] = []
         for name in _whole_names(model)[:-1]:
             if name in model.observed:
-                views += model.views[name].records(state.views[name], model.observed[name].vectors, model.rows[name])
+                views += model.views[name].records(
+                    state.views[name], model.observed[name].vectors, model.rows[name]
+                )
             else:
                 views.append(_empty(model)[name](n_users, n_components))
         if state.latent is None:
@@ -167,11 +214,22 @@ class GibbsEngine(Engine):
         n_auxiliary = self.n_auxiliary if model.partition.n_components is None else 0
         counts, record = state.counts, model.partition.record(state.alpha)
         return WorkingState(
-            state.z.copy(), counts, tuple(views), terms, np.empty(0), record, n_auxiliary, _independent(model), Outcome.none()
+            state.z.copy(),
+            counts,
+            tuple(views),
+            terms,
+            np.empty(0),
+            record,
+            n_auxiliary,
+            _independent(model),
+            Outcome.none(),
         )
 
-    def _before_moves(self, rng: np.random.Generator, model: Model, state: State) -> tuple[WorkingState, Params]:
-        """The working state of a step whose likelihood is redrawn after the moves, and the likelihood's parameters."""
+    def _before_moves(
+        self, rng: np.random.Generator, model: Model, state: State
+    ) -> tuple[WorkingState, Params]:
+        """The working state of a step whose likelihood is redrawn after the moves, and the
+        likelihood's parameters."""
         state = relocated(rng, model, state)
         terms = Terms.none(model.n_users)
         if model.likelihood is not None and state.latent is not None:
@@ -179,14 +237,22 @@ class GibbsEngine(Engine):
         return self.working_state(model, state, terms), state.params
 
     def _advance_at_once(
-        self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_], terms: Terms, conjugate: Conjugate
+        self,
+        rng: np.random.Generator,
+        model: Model,
+        state: State,
+        keep: NDArray[np.bool_],
+        terms: Terms,
+        conjugate: Conjugate,
     ) -> tuple[State, Info]:
         """:meth:`advance` in one compiled call."""
         before = rng.bit_generator.state if len(keep) > 1 else {}
         working = self.working_state(model, state, terms)
         done = _run_steps(working)(streams_of(rng, len(keep)), keep, working, conjugate)
         working = done.state
-        after, last = self._finished(rng, model, Finished(done, working, before), keep, (terms, conjugate))
+        after, last = self._finished(
+            rng, model, Finished(done, working, before), keep, (terms, conjugate)
+        )
         draws = record_of(model, done.kept, done.n_kept)
         n_clusters = int(np.count_nonzero(working.counts))
         return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
@@ -200,7 +266,8 @@ class GibbsEngine(Engine):
         observed: tuple[Terms, Conjugate],
         agreement: Agreement | None = None,
     ) -> tuple[State, State | None]:
-        """The state after a compiled call, and the same where it is a draw that the call has not kept; rng moves on."""
+        """The state after a compiled call, and the same where it is a draw that the call has not
+        kept; rng moves on."""
         done, working, before = finished
         terms, conjugate = observed
         _check(model, working, done.collapsed)
@@ -212,14 +279,17 @@ class GibbsEngine(Engine):
             latent = working.views[-1].vectors
             params = model.likelihood.params_of(float(terms.precision[0]), conjugate.coefficients)
             if done.unfinished:
-                prior = _latent_prior(model, working, working.z if agreement is None else agreement.acts)
+                prior = _latent_prior(
+                    model, working, working.z if agreement is None else agreement.acts
+                )
                 latent, params = model.likelihood.redraw_together(rng, latent, params, terms, prior)
         after = _after(model, working, latent, params, agreement)
         return after, after if done.unfinished and keep[done.n_steps - 1] else None
 
 
 class Finished(NamedTuple):
-    """A compiled call's steps, the state that they have left, and the generator's state before it."""
+    """A compiled call's steps, the state that they have left, and the generator's state before
+    it."""
 
     done: Any
     working: WorkingState
@@ -230,10 +300,14 @@ def _apart(model: Model, state: State, working: WorkingState) -> Apart:
     """The working state with a label for each table of features and one for behavior."""
     assert state.agreement is not None
     acts, looks, agrees, shares = state.agreement
-    priors = np.array([(own.a, own.b) if isinstance(own, Beta) else (0.0, 0.0) for own in model.agreements])
+    priors = np.array(
+        [(own.a, own.b) if isinstance(own, Beta) else (0.0, 0.0) for own in model.agreements]
+    )
     looks = looks.copy()
     working = working._replace(z=looks[0])
-    return Apart(working, acts.copy(), looks, agrees.astype(np.int64), _places(model), shares.copy(), priors)
+    return Apart(
+        working, acts.copy(), looks, agrees.astype(np.int64), _places(model), shares.copy(), priors
+    )
 
 
 def _agreement(apart: Apart) -> Agreement:
@@ -248,15 +322,19 @@ def _places(model: Model) -> NDArray[np.int64]:
     return np.array(found, dtype=np.int64)
 
 
-def run_by_blocks(rng: NDArray[np.uint64], working: WorkingState, moves: Sequence[steps.Move]) -> tuple[WorkingState, int]:
-    """The moves of a step one by one, on threads where they allow it; the state, and the first view that collapsed or −1."""
+def run_by_blocks(
+    rng: NDArray[np.uint64], working: WorkingState, moves: Sequence[steps.Move]
+) -> tuple[WorkingState, int]:
+    """The moves of a step one by one, on threads where they allow it; the state, and the first view
+    that collapsed or −1."""
     for move in moves:
         working = _BY_BLOCKS.get(move, move)(rng, working)
     return working, steps.first_collapsed(working.views)
 
 
 def relocated(rng: np.random.Generator, model: Model, state: State) -> State:
-    """The state after moves of the behavior's clusters with their users' vectors, where the likelihood can make some."""
+    """The state after moves of the behavior's clusters with their users' vectors, where the
+    likelihood can make some."""
     if state.latent is None or model.likelihood is None:
         return state
     view = state.views["behavior"]
@@ -264,13 +342,18 @@ def relocated(rng: np.random.Generator, model: Model, state: State) -> State:
     locations = Locations(state.acts, means, base["base_mean"], base["base_precision"])
     moves = model.likelihood.relocate(rng, state.latent, state.params, locations)
     if moves is not None:
-        moved = model.views["behavior"].restored(view.component_parts | base | {"means": means + moves})
-        state = replace(state, views={**state.views, "behavior": moved}, latent=state.latent + moves[state.acts])
+        moved = model.views["behavior"].restored(
+            view.component_parts | base | {"means": means + moves}
+        )
+        state = replace(
+            state, views={**state.views, "behavior": moved}, latent=state.latent + moves[state.acts]
+        )
     return recentered(rng, model, state)
 
 
 def recentered(rng: np.random.Generator, model: Model, state: State) -> State:
-    """The state after a step of all latent vectors, the clusters' means and the base mean, where the likelihood makes one."""
+    """The state after a step of all latent vectors, the clusters' means and the base mean, where
+    the likelihood makes one."""
     view = state.views["behavior"]
     parts = view.component_parts | view.base_parts
     assert model.likelihood is not None
@@ -291,9 +374,19 @@ def _conjugate(model: Model, state: State) -> tuple[Terms, Conjugate] | None:
 
 
 def _independent(model: Model) -> bool:
-    """Whether users are many and depend on each other through their clusters only: then tables hold what observations say."""
-    likelihood, many = model.likelihood, model.n_users > assignment.BLOCK and not _with_others(model)
-    return many and likelihood is not None and likelihood.one_user_each and not model.pooled and model.agreement is None
+    """Whether users are many and depend on each other through their clusters only: then tables hold
+    what observations say."""
+    likelihood, many = (
+        model.likelihood,
+        model.n_users > assignment.BLOCK and not _with_others(model),
+    )
+    return (
+        many
+        and likelihood is not None
+        and likelihood.one_user_each
+        and not model.pooled
+        and model.agreement is None
+    )
 
 
 def _with_others(model: Model) -> bool:
@@ -302,52 +395,85 @@ def _with_others(model: Model) -> bool:
 
 
 def _run_steps(working: WorkingState) -> Any:
-    """``steps.run_steps``, compiled anew in each process where a view is of a kind from outside the package."""
-    return steps.run_steps if all(is_own(type(view)) for view in working.views) else uncached_twin(steps.run_steps)
+    """``steps.run_steps``, compiled anew in each process where a view is of a kind from outside the
+    package."""
+    return (
+        steps.run_steps
+        if all(is_own(type(view)) for view in working.views)
+        else uncached_twin(steps.run_steps)
+    )
 
 
 def _compile_steps(model: Model) -> None:
     """Compile what :meth:`GibbsEngine.advance` calls, where no data are needed to know how.
 
-    It would be compiled when it is called. But most of what the start of a chain needs is in it, and would be compiled first.
+    It would be compiled when it is called. But most of what the start of a chain needs is in it,
+    and would be compiled first.
     """
     working = example_state(model)
     if working is not None and hasattr(steps.run_steps, "compile"):  # else Numba was told not to
-        arguments = np.zeros((1, 4), dtype=np.uint64), np.zeros(1, dtype=np.bool_), working, Conjugate.none()
+        arguments = (
+            np.zeros((1, 4), dtype=np.uint64),
+            np.zeros(1, dtype=np.bool_),
+            working,
+            Conjugate.none(),
+        )
         steps.run_steps.compile(tuple(numba.typeof(argument) for argument in arguments))
 
 
 def example_state(model: Model) -> WorkingState | None:
-    """A state whose arrays have the types of those to come, where a step is one compiled call and views are of usual kinds."""
+    """A state whose arrays have the types of those to come, where a step is one compiled call and
+    views are of usual kinds."""
     whole, n_users = _whole_names(model)[:-1], model.n_users
     one_table = _names(model)[:-1] == whole and set(whole) <= set(_empty(model))
-    if model.agreement is not None or model.pooled or not one_table or n_users > assignment.BLOCK or _with_others(model):
+    if (
+        model.agreement is not None
+        or model.pooled
+        or not one_table
+        or n_users > assignment.BLOCK
+        or _with_others(model)
+    ):
         return None
     views = tuple(_empty(model)[name](n_users, 1) for name in whole)
-    z, counts, partition = np.zeros(n_users, dtype=np.int64), np.zeros(1, dtype=np.int64), model.partition.record(1.0)
+    z, counts, partition = (
+        np.zeros(n_users, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        model.partition.record(1.0),
+    )
     views, terms = (*views, no_view(n_users, 1)), Terms.none(n_users)
     return WorkingState(z, counts, views, terms, np.empty(0), partition, 0, False, Outcome.none())
 
 
 def _latent_prior(model: Model, working: WorkingState, acts: NDArray[np.int64]) -> Prior:
-    """The prior of latent vectors given their clusters acts (U,); of the clusters' own vectors when users share them."""
+    """The prior of latent vectors given their clusters acts (U,); of the clusters' own vectors when
+    users share them."""
     prior = model.views["behavior"].latent_prior(working.views[-1])
     return Prior(acts, prior.means, prior.factors, model.pooled)
 
 
 def _with_likelihood_redrawn(
-    rng: np.random.Generator, model: Model, working: WorkingState, params: Params, agreement: Agreement | None = None
+    rng: np.random.Generator,
+    model: Model,
+    working: WorkingState,
+    params: Params,
+    agreement: Agreement | None = None,
 ) -> State:
     """The next state, after a draw of the latent vectors and of the likelihood's parameters."""
     latent = None
     if model.likelihood is not None:
-        own, prior = working.views[-1], _latent_prior(model, working, working.z if agreement is None else agreement.acts)
+        own, prior = (
+            working.views[-1],
+            _latent_prior(model, working, working.z if agreement is None else agreement.acts),
+        )
         latent, params = model.likelihood.redraw(rng, own.vectors, params, working.terms, prior)
     return _after(model, working, latent, params, agreement)
 
 
-def _with_cells_redrawn(rng: np.random.Generator, model: Model, before: State, after: State) -> State:
-    """The next state with the cells redrawn, where latent vectors follow them; those before are what stood in the step."""
+def _with_cells_redrawn(
+    rng: np.random.Generator, model: Model, before: State, after: State
+) -> State:
+    """The next state with the cells redrawn, where latent vectors follow them; those before are
+    what stood in the step."""
     view, likelihood = model.feature_view, model.held(before).likelihood
     assert isinstance(view, GaussianView)
     assert likelihood is not None
@@ -373,7 +499,9 @@ def _after(
     """The next state."""
     records = _records(model, working)
     views = {name: view.of_records(records[name]) for name, view in model.views.items()}
-    if latent is not None and model.pooled and latent is not working.views[-1].vectors:  # the likelihood has moved them
+    if (
+        latent is not None and model.pooled and latent is not working.views[-1].vectors
+    ):  # the likelihood has moved them
         acts = working.z if agreement is None else agreement.acts
         views["behavior"].component_parts["means"][acts] = latent
     alpha = float(working.partition.alpha)
@@ -385,7 +513,9 @@ def _check(model: Model, working: WorkingState, collapsed: int) -> None:
     names, user = _names(model), working.outcome.user_without_weight
     if collapsed < 0 <= user:
         records = _records(model, working)
-        narrow = [name for name, view in model.views.items() if view.any_narrow(records[name], _NARROW)]
+        narrow = [
+            name for name, view in model.views.items() if view.any_narrow(records[name], _NARROW)
+        ]
         collapsed = names.index(narrow[0]) if narrow else -1
     if collapsed >= 0:
         raise DegenerateError(_collapse_message(names[collapsed]))
@@ -406,7 +536,11 @@ def _whole_names(model: Model) -> list[str]:
 def _names(model: Model) -> list[str]:
     """The name of every view of a working state: several have the same where a view has parts."""
     views = model.views
-    return [name for name in _whole_names(model) for _ in (views[name].parts if name in views else (None,))]
+    return [
+        name
+        for name in _whole_names(model)
+        for _ in (views[name].parts if name in views else (None,))
+    ]
 
 
 def _records(model: Model, working: WorkingState) -> dict[str, list[Any]]:
@@ -419,21 +553,29 @@ def _records(model: Model, working: WorkingState) -> dict[str, list[Any]]:
 
 def _collapse_message(view: str) -> str:
     return (
-        f"The {view} view has collapsed: its clusters shrank onto single points, so the posterior is improper. This "
-        "happens when users have the same features, when a column takes only a few distinct values, as a category or a "
-        "rounded number does, or when one value is so extreme that the others are lost to round-off. Leave such columns or "
-        "values out, or give X as a table and say in columns what they are: rounded, counts or nominal."
+        f"The {view} view has collapsed: its clusters shrank onto single points, so the "
+        "posterior is improper. This "
+        "happens when users have the same features, when a column takes only a few distinct "
+        "values, as a category or a "
+        "rounded number does, or when one value is so extreme that the others are lost to "
+        "round-off. Leave such columns or "
+        "values out, or give X as a table and say in columns what they are: rounded, counts or "
+        "nominal."
     )
 
 
 def _weight_message(user: int, column: int | None) -> str:
     if column is not None:
         return (
-            f"The log density of user {user} (counting from 0) under component {column} is NaN or infinite, which "
-            "should never happen: a cluster has shrunk onto a single point, or this is a bug in dualview. Look for columns "
-            "that take only a few distinct values and for users with the same features; if there are none, please report it."
+            f"The log density of user {user} (counting from 0) under component {column} is NaN "
+            "or infinite, which "
+            "should never happen: a cluster has shrunk onto a single point, or this is a bug in "
+            "dualview. Look for columns "
+            "that take only a few distinct values and for users with the same features; if there "
+            "are none, please report it."
         )
     return (
-        f"User {user} (counting from 0) has probability 0 under every cluster: numbers overflowed or underflowed. Look for an "
+        f"User {user} (counting from 0) has probability 0 under every cluster: numbers "
+        "overflowed or underflowed. Look for an "
         "extreme value in its row, and for columns that take only a few distinct values."
     )

@@ -1,6 +1,8 @@
-"""Users whose observations are their own: what these say about every cluster as a table, and latent vectors given the clusters.
+"""Users whose observations are their own: what these say about every cluster as a table, and latent
+vectors given the clusters.
 
-Given the components such users do not depend on each other, so some can be done on one thread and some on another.
+Given the components such users do not depend on each other, so some can be done on one thread and
+some on another.
 """
 
 import numpy as np
@@ -15,8 +17,13 @@ from dualview.views.verbs import settle, weigh
 
 @compiled
 def tabulate(table, offset, first, end, columns, state):
-    """In place: add what the observations of users from first to end say about columns, latent vectors integrated out."""
-    latent, by_cluster, n_columns = state.views[-1], state.noises.shape[0] > 0, state.counts.shape[0]
+    """In place: add what the observations of users from first to end say about columns, latent
+    vectors integrated out."""
+    latent, by_cluster, n_columns = (
+        state.views[-1],
+        state.noises.shape[0] > 0,
+        state.counts.shape[0],
+    )
     weights, exponents = np.zeros(n_columns), np.zeros(n_columns)
     message = new_message(latent.vectors.shape[1], n_columns if by_cluster else 0)
     for u in range(first, end):
@@ -33,7 +40,8 @@ def tabulate(table, offset, first, end, columns, state):
 
 @compiled
 def draw_latents(rng, first, end, state):
-    """In place on latent vectors, residuals and noise: the vectors of users from first to end given their clusters, (C7)."""
+    """In place on latent vectors, residuals and noise: the vectors of users from first to end given
+    their clusters, (C7)."""
     z, terms, latent, by_cluster = state.z, state.terms, state.views[-1], state.noises.shape[0] > 0
     message = new_message(latent.vectors.shape[1], state.noises.shape[0])
     for u in range(first, end):

@@ -15,17 +15,28 @@ def record_of(model: Model, kept: Pack, n_draws: int) -> Record:
     """The first draws of a pack by name."""
     take = _Columns(kept.rows[:n_draws])
     alpha, noise, log_joint, n_clusters = (take(()) for _ in range(N_SCALARS))
-    fixed: dict[str, NDArray[Any]] = {"n_clusters": n_clusters.astype(np.int64), "log_joint": log_joint}
+    fixed: dict[str, NDArray[Any]] = {
+        "n_clusters": n_clusters.astype(np.int64),
+        "log_joint": log_joint,
+    }
     if model.partition.has_alpha:
         fixed["alpha"] = alpha
     if model.likelihood is not None:
         coefficients = take((model.likelihood.n_coefficients,))
-        fixed |= {f"params.{name}": value for name, value in model.likelihood.params_of(noise, coefficients).items()}
+        fixed |= {
+            f"params.{name}": value
+            for name, value in model.likelihood.params_of(noise, coefficients).items()
+        }
     of_component = _Columns(kept.components[: kept.n_used])
     ragged: dict[str, NDArray[Any]] = {"count": of_component(()).astype(np.int64)}
     for name, view in model.views.items():
-        base = [{part: take(shape) for part, shape in own.base_shapes.items()} for own in view.parts]
-        parts = [{part: of_component(shape) for part, shape in own.component_shapes.items()} for own in view.parts]
+        base = [
+            {part: take(shape) for part, shape in own.base_shapes.items()} for own in view.parts
+        ]
+        parts = [
+            {part: of_component(shape) for part, shape in own.component_shapes.items()}
+            for own in view.parts
+        ]
         fixed |= {f"{name}.{part}": values for part, values in view.joined(base).items()}
         ragged |= {f"{name}.{part}": values for part, values in view.joined(parts).items()}
     fixed |= {"z": kept.labels[:n_draws], "n_components": kept.n_components[:n_draws]}

@@ -1,8 +1,9 @@
-"""What is kept of a state: a row of numbers for each draw, its labels, and a row for each of its components.
+"""What is kept of a state: a row of numbers for each draw, its labels, and a row for each of its
+components.
 
-The row of a draw: α, the noise, ln p(data, state), the number of clusters; coefficients (C,); what each view's components
-share, view after view; latent vectors (U, q). The row of a component: its users, then what each view has of it.
-``packed_draws`` takes the rows apart.
+The row of a draw: α, the noise, ln p(data, state), the number of clusters; coefficients (C,); what
+each view's components share, view after view; latent vectors (U, q). The row of a component: its
+users, then what each view has of it. ``packed_draws`` takes the rows apart.
 """
 
 from typing import NamedTuple
@@ -14,13 +15,20 @@ from dualview.behaviors.likelihoods.conjugate import log_conjugate
 from dualview.numerics.compiling import compiled, inlined, standalone
 from dualview.numerics.packing import put
 from dualview.partitions.verbs import concentration, log_density
-from dualview.views.verbs import base_widths, component_widths, log_densities, put_bases, put_components
+from dualview.views.verbs import (
+    base_widths,
+    component_widths,
+    log_densities,
+    put_bases,
+    put_components,
+)
 
 N_SCALARS = 4
 
 
 class Pack(NamedTuple):
-    """rows (draws, …), labels (draws, U), n_components (draws,), components (rows, …), of which n_used are filled."""
+    """rows (draws, …), labels (draws, U), n_components (draws,), components (rows, …), of which
+    n_used are filled."""
 
     rows: NDArray[np.float64]
     labels: NDArray[np.int32]
@@ -33,9 +41,16 @@ class Pack(NamedTuple):
 def new_pack(n_draws, conjugate, state):
     """Room for some draws."""
     n_users, n_latent = state.views[-1].vectors.shape
-    width = N_SCALARS + conjugate.coefficients.shape[0] + base_widths(state.views) + n_users * n_latent
-    components = np.empty((n_draws * (state.counts.shape[0] + 2), 1 + component_widths(state.views)))
-    labels, n_components = np.empty((n_draws, n_users), dtype=np.int32), np.empty(n_draws, dtype=np.int64)
+    width = (
+        N_SCALARS + conjugate.coefficients.shape[0] + base_widths(state.views) + n_users * n_latent
+    )
+    components = np.empty(
+        (n_draws * (state.counts.shape[0] + 2), 1 + component_widths(state.views))
+    )
+    labels, n_components = (
+        np.empty((n_draws, n_users), dtype=np.int32),
+        np.empty(n_draws, dtype=np.int64),
+    )
     return Pack(np.empty((n_draws, width)), labels, n_components, components, 0)
 
 
@@ -62,7 +77,8 @@ def with_rows(components, n_used, n_more):
 
 @standalone(returns="kept", work=4)
 def pack(draw, kept, state, conjugate):
-    """The pack with one more draw: the state as it stands, without empty clusters where users can open them."""
+    """The pack with one more draw: the state as it stands, without empty clusters where users can
+    open them."""
     return pack_with(draw, kept, log_joint(state, conjugate), state, conjugate)
 
 
@@ -88,4 +104,6 @@ def pack_with(draw, kept, log_density, state, conjugate):
     at = put_bases(row, put(row, np.int64(N_SCALARS), conjugate.coefficients), state.views)
     put(row, at, state.views[-1].vectors)
     kept.n_components[draw] = counts.shape[0]
-    return Pack(kept.rows, kept.labels, kept.n_components, components, kept.n_used + counts.shape[0])
+    return Pack(
+        kept.rows, kept.labels, kept.n_components, components, kept.n_used + counts.shape[0]
+    )

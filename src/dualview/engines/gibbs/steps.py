@@ -4,7 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from dualview.behaviors.likelihoods.conjugate import redraw_conjugate, refresh
-from dualview.engines.gibbs.moves import assignment, components, concentration, noise, split_merge, together
+from dualview.engines.gibbs.moves import (
+    assignment,
+    components,
+    concentration,
+    noise,
+    split_merge,
+    together,
+)
 from dualview.engines.gibbs.packing import Pack, new_pack, pack
 from dualview.engines.gibbs.working import WorkingState
 from dualview.numerics.compiling import compiled, composite, uncached
@@ -12,7 +19,14 @@ from dualview.views.verbs import collapsed_each
 
 Move = Callable[[Any, Any], Any]
 
-MOVES: tuple[Move, ...] = (together.run, components.run, split_merge.run, noise.run, assignment.run, concentration.run)
+MOVES: tuple[Move, ...] = (
+    together.run,
+    components.run,
+    split_merge.run,
+    noise.run,
+    assignment.run,
+    concentration.run,
+)
 
 
 def composed(moves: Sequence[Move]) -> Move:
@@ -30,8 +44,9 @@ step = composed(MOVES)
 class Steps(NamedTuple):
     """What some steps have left: how many there were, the state, and the draws among them.
 
-    collapsed: the first view whose clusters have shrunk onto single points, −1 for none. unfinished: the last step lacks the
-    joint draw of latent vectors and coefficients, which has to be made elsewhere, and is not kept.
+    collapsed: the first view whose clusters have shrunk onto single points, −1 for none.
+    unfinished: the last step lacks the joint draw of latent vectors and coefficients, which has to
+    be made elsewhere, and is not kept.
     """
 
     n_steps: int
@@ -55,11 +70,12 @@ def first_collapsed(views):
 
 @composite
 def run_steps(streams, keep, state, conjugate):
-    """Steps with all that a conjugate likelihood redraws, one for each of the streams; those in keep (n,) are draws.
+    """Steps with all that a conjugate likelihood redraws, one for each of the streams; those in
+    keep (n,) are draws.
 
-    Other likelihoods redraw their parameters themselves: for them there is one stream, and nothing to keep. Arrays of state and
-    conjugate change in place. Ends early when a user has nowhere to go, when a view has collapsed, or when a joint draw has
-    to be made elsewhere.
+    Other likelihoods redraw their parameters themselves: for them there is one stream, and nothing
+    to keep. Arrays of state and conjugate change in place. Ends early when a user has nowhere to
+    go, when a view has collapsed, or when a joint draw has to be made elsewhere.
     """
     n_kept, draw, done, stuck, unfinished = 0, 0, 0, -1, False
     for i in range(streams.shape[0]):
@@ -74,7 +90,9 @@ def run_steps(streams, keep, state, conjugate):
         stuck = first_collapsed(state.views)
         if state.outcome.user_without_weight >= 0 or stuck >= 0:
             break
-        if is_conjugate and not redraw_conjugate(streams[i], state.z, state.terms, conjugate, state.views[-1]):
+        if is_conjugate and not redraw_conjugate(
+            streams[i], state.z, state.terms, conjugate, state.views[-1]
+        ):
             unfinished = True
             break
         if keep[i]:

@@ -14,7 +14,8 @@ NOT_FINITE = -2  # and less by i, where the exponent of column i is NaN or +inf
 
 
 class Outcome(NamedTuple):
-    """What became of the assignments: clusters opened, and a user without a column to go to (−1: there is none).
+    """What became of the assignments: clusters opened, and a user without a column to go to (−1:
+    there is none).
 
     verdict: what ``choose`` returned for that user.
     """
@@ -37,10 +38,12 @@ class Outcome(NamedTuple):
 class WorkingState(NamedTuple):
     """z (U,): the column of every user. counts (C,): the users of every column; free ones have −1.
 
-    views: records of registered kinds, that of the latent vectors last. terms: what the observations say. noises (C,): the
-    noise of every column, empty where clusters share it. partition: the record of its prior. n_auxiliary: components that stand
-    for new clusters in an assignment sweep, where users can open some. tabulated: users are independent given their clusters,
-    and tables hold what their observations say; else latent vectors are integrated out user by user.
+    views: records of registered kinds, that of the latent vectors last. terms: what the
+    observations say. noises (C,): the noise of every column, empty where clusters share it.
+    partition: the record of its prior. n_auxiliary: components that stand for new clusters in an
+    assignment sweep, where users can open some. tabulated: users are independent given their
+    clusters, and tables hold what their observations say; else latent vectors are integrated out
+    user by user.
     """
 
     z: NDArray[np.int64]
@@ -59,7 +62,15 @@ def with_views(state, views):
     """The state with other views."""
     z, counts, partition = state.z, state.counts, state.partition
     return WorkingState(
-        z, counts, views, state.terms, state.noises, partition, state.n_auxiliary, state.tabulated, state.outcome
+        z,
+        counts,
+        views,
+        state.terms,
+        state.noises,
+        partition,
+        state.n_auxiliary,
+        state.tabulated,
+        state.outcome,
     )
 
 
@@ -67,7 +78,17 @@ def with_views(state, views):
 def with_columns(state, counts, views, noises):
     """The state with other columns."""
     z, partition = state.z, state.partition
-    return WorkingState(z, counts, views, state.terms, noises, partition, state.n_auxiliary, state.tabulated, state.outcome)
+    return WorkingState(
+        z,
+        counts,
+        views,
+        state.terms,
+        noises,
+        partition,
+        state.n_auxiliary,
+        state.tabulated,
+        state.outcome,
+    )
 
 
 @inlined
@@ -75,7 +96,15 @@ def with_partition(state, partition):
     """The state with another record of the partition prior."""
     z, counts, views = state.z, state.counts, state.views
     return WorkingState(
-        z, counts, views, state.terms, state.noises, partition, state.n_auxiliary, state.tabulated, state.outcome
+        z,
+        counts,
+        views,
+        state.terms,
+        state.noises,
+        partition,
+        state.n_auxiliary,
+        state.tabulated,
+        state.outcome,
     )
 
 
@@ -83,7 +112,17 @@ def with_partition(state, partition):
 def with_outcome(state, outcome):
     """The state with another outcome."""
     z, counts, views, partition = state.z, state.counts, state.views, state.partition
-    return WorkingState(z, counts, views, state.terms, state.noises, partition, state.n_auxiliary, state.tabulated, outcome)
+    return WorkingState(
+        z,
+        counts,
+        views,
+        state.terms,
+        state.noises,
+        partition,
+        state.n_auxiliary,
+        state.tabulated,
+        outcome,
+    )
 
 
 @compiled

@@ -1,8 +1,9 @@
 """Coordinate ascent until the bound has converged, with extrapolation along the slow directions.
 
-Coordinate ascent is slow where factors hold each other: the spread of clusters and the spread of their users' coefficients, for
-one. After two steps the slow numbers are extrapolated (SQUAREM; Varadhan and Roland 2008), and a step from there is taken where
-its bound is no lower than that of the two steps. So the bound never falls.
+Coordinate ascent is slow where factors hold each other: the spread of clusters and the spread of
+their users' coefficients, for one. After two steps the slow numbers are extrapolated (SQUAREM;
+Varadhan and Roland 2008), and a step from there is taken where its bound is no lower than that of
+the two steps. So the bound never falls.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,8 @@ class Ascent(NamedTuple):
 
 
 def ascend(q: MeanField, tolerance: float, max_steps: int, watch: Watch | None = None) -> Ascent:
-    """Steps until the bound would grow by less than the tolerance, in nats, if they went on without end.
+    """Steps until the bound would grow by less than the tolerance, in nats, if they went on without
+    end.
 
     The tolerance is a little larger for very many users.
     """
@@ -41,7 +43,9 @@ def ascend(q: MeanField, tolerance: float, max_steps: int, watch: Watch | None =
         n_steps += 2
         if not np.isfinite(second.bound):
             raise np.linalg.LinAlgError("the bound is no number")
-        if _left(first.bound - q.bound, second.bound - first.bound) < max(tolerance, _ROUNDING * abs(second.bound)):
+        if _left(first.bound - q.bound, second.bound - first.bound) < max(
+            tolerance, _ROUNDING * abs(second.bound)
+        ):
             return Ascent(second, n_steps, True)
         q = _extrapolated(q, first, second)
         n_steps += 1
@@ -51,7 +55,8 @@ def ascend(q: MeanField, tolerance: float, max_steps: int, watch: Watch | None =
 
 
 def _left(before: float, last: float) -> float:
-    """What gains of the bound add up to after these two, if each is the same share of the one before, and not a small one.
+    """What gains of the bound add up to after these two, if each is the same share of the one
+    before, and not a small one.
 
     At first gains fall quickly, and those that remain in the end fall slowly.
     """
@@ -60,7 +65,8 @@ def _left(before: float, last: float) -> float:
 
 
 def _extrapolated(q: MeanField, first: MeanField, second: MeanField) -> MeanField:
-    """A step from where the slow numbers of three states in a row point to, or the last state where that is worse."""
+    """A step from where the slow numbers of three states in a row point to, or the last state where
+    that is worse."""
     numbers = []
     for start, one, two in zip(q.numbers(), first.numbers(), second.numbers(), strict=True):
         change, bend = one - start, two - 2.0 * one + start

@@ -16,7 +16,8 @@ Array = NDArray[np.float64]
 
 
 class Drawn(NamedTuple):
-    """n draws from q but for the clusters of users: α (n,), ln weights (n, K), each view's states, and the latent vectors."""
+    """n draws from q but for the clusters of users: α (n,), ln weights (n, K), each view's states,
+    and the latent vectors."""
 
     alpha: Array
     log_weights: Array
@@ -39,13 +40,22 @@ def drawn(rng: np.random.Generator, q: MeanField, n: int) -> Drawn:
 
 
 def log_importance(q: MeanField, draws: Drawn) -> Array:
-    """ln p(data, draw) − ln q(draw) up to a constant, (n,); z is summed over in p and left out of q."""
-    found = np.zeros(len(draws.alpha)) if draws.latent is None or q.latent is None else q.latent.log_ratios(draws.latent)
+    """ln p(data, draw) − ln q(draw) up to a constant, (n,); z is summed over in p and left out of
+    q."""
+    found = (
+        np.zeros(len(draws.alpha))
+        if draws.latent is None or q.latent is None
+        else q.latent.log_ratios(draws.latent)
+    )
     for i, weights in enumerate(draws.log_weights):
         table = np.repeat(weights[:, None], q.model.n_users, axis=1)
         for name, states in draws.views.items():
             drawn_here = draws.latent is not None and name == "behavior"
-            vectors = SoftVectors(draws.latent.latent[i]) if drawn_here and draws.latent else q.vectors(name)
+            vectors = (
+                SoftVectors(draws.latent.latent[i])
+                if drawn_here and draws.latent
+                else q.vectors(name)
+            )
             table += q.views[name].scores(states[i], vectors)
             found[i] += q.views[name].log_ratio(states[i])
         found[i] += float(logsumexp(table, axis=0).sum()) + q.weights.log_ratio(weights)
@@ -53,19 +63,28 @@ def log_importance(q: MeanField, draws: Drawn) -> Array:
 
 
 def states(rng: np.random.Generator, q: MeanField, n: int) -> list[State]:
-    """Draws of everything, components without users left out where their number varies, else all of the model's."""
+    """Draws of everything, components without users left out where their number varies, else all of
+    the model's."""
     draws = drawn(rng, q, n)
     found = []
     for i in range(n):
         z = q.drawn_labels(rng)
-        views = {name: q.views[name].with_hidden(rng, own[i], z, q.vectors(name)) for name, own in draws.views.items()}
-        latent, params = (None, {}) if draws.latent is None else (draws.latent.latent[i], draws.latent.params[i])
-        found.append(_with_components(rng, q, State(z, float(draws.alpha[i]), views, latent, params)))
+        views = {
+            name: q.views[name].with_hidden(rng, own[i], z, q.vectors(name))
+            for name, own in draws.views.items()
+        }
+        latent, params = (
+            (None, {}) if draws.latent is None else (draws.latent.latent[i], draws.latent.params[i])
+        )
+        found.append(
+            _with_components(rng, q, State(z, float(draws.alpha[i]), views, latent, params))
+        )
     return found
 
 
 def _with_components(rng: np.random.Generator, q: MeanField, state: State) -> State:
-    """The state with the components that the model's partition prior has, those that q lacks drawn from their base."""
+    """The state with the components that the model's partition prior has, those that q lacks drawn
+    from their base."""
     occupied, z = np.unique(state.z, return_inverse=True)
     n_all = q.model.partition.n_components
     views = {}

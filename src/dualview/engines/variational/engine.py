@@ -1,8 +1,9 @@
 """The variational engine: an ascent from every start, and draws from what the starts have found.
 
-An engine of chains makes a state from the one before. This one has no chains: it finds q, of which draws are independent, so
-that its door is :meth:`VariationalEngine.fit` and what that returns. Where starts end at different q with about the same
-evidence, as they do when several partitions explain the data alike, draws come from each by its share of the evidence.
+An engine of chains makes a state from the one before. This one has no chains: it finds q, of which
+draws are independent, so that its door is :meth:`VariationalEngine.fit` and what that returns.
+Where starts end at different q with about the same evidence, as they do when several partitions
+explain the data alike, draws come from each by its share of the evidence.
 """
 
 import time
@@ -27,7 +28,9 @@ from dualview.model import Model, State
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int, int], None]  # start, steps done, components now
-Maker = Callable[[LatentApproximation | None], MeanField]  # of the q to start from, given q of latent vectors or not
+Maker = Callable[
+    [LatentApproximation | None], MeanField
+]  # of the q to start from, given q of latent vectors or not
 
 _COARSE = 0.05  # nats: where another number of components is tried
 _COARSE_STEPS = 60  # after which it is tried anyway; fewer steps that cost much
@@ -85,14 +88,19 @@ class Fitted:
 
     @cached_property
     def constant(self) -> float:
-        """What is to be added to every evidence: 0 unless the bound of very many latent vectors is known up to a constant."""
+        """What is to be added to every evidence: 0 unless the bound of very many latent vectors is
+        known up to a constant."""
         latent = self.best.latent
         return 0.0 if latent is None else latent.reported_bound() - latent.bound()
 
     def states(self, rng: np.random.Generator, n: int) -> list[State]:
         """Independent draws."""
         kept, shares = self.modes
-        made = [state for q, own in zip(kept, rng.multinomial(n, shares), strict=True) for state in states(rng, q, int(own))]
+        made = [
+            state
+            for q, own in zip(kept, rng.multinomial(n, shares), strict=True)
+            for state in states(rng, q, int(own))
+        ]
         return [made[i] for i in rng.permutation(n)]
 
     def record(self, rng: np.random.Generator, n: int, every: int | None) -> Record:
@@ -104,27 +112,33 @@ class Fitted:
         return store.drain()
 
     def pareto_k(self, rng: np.random.Generator) -> float | None:
-        """k̂ of the importance weights of draws from the best q: above 0.7 they are no stand-in for the posterior's.
+        """k̂ of the importance weights of draws from the best q: above 0.7 they are no stand-in for
+        the posterior's.
 
-        None for very many users, of which no approximation is close enough for a k̂ that means something, and where cells are
-        known to an interval, which cannot be integrated out.
+        None for very many users, of which no approximation is close enough for a k̂ that means
+        something, and where cells are known to an interval, which cannot be integrated out.
         """
         intervals = self.best.model.intervals
-        known_to_intervals = intervals is not None and bool((intervals.low < intervals.high)[~intervals.is_missing].any())
+        known_to_intervals = intervals is not None and bool(
+            (intervals.low < intervals.high)[~intervals.is_missing].any()
+        )
         if self.best.model.n_users > _MOST_CHECKED or known_to_intervals:
             return None
         from arviz_stats import base  # slow to import
 
         n = int(np.clip(_CHECKED_WORK // self.best.model.n_users, 100, _CHECKED))
-        return float(vars(base)["array_stats"].psislw(log_importance(self.best, drawn(rng, self.best, n)))[1])
+        return float(
+            vars(base)["array_stats"].psislw(log_importance(self.best, drawn(rng, self.best, n)))[1]
+        )
 
 
 @dataclass(frozen=True)
 class VariationalEngine:
     """Coordinate ascent from several starts.
 
-    tolerance: nats of the bound that may be missing where it counts as converged, besides a millionth for each user. max_steps:
-    of the last ascent of a start, after which it counts as not converged.
+    tolerance: nats of the bound that may be missing where it counts as converged, besides a
+    millionth for each user. max_steps: of the last ascent of a start, after which it counts as not
+    converged.
     """
 
     tolerance: float = 1e-3
@@ -137,10 +151,14 @@ class VariationalEngine:
         progress: Progress | None = None,
         max_time: float | None = None,
     ) -> Fitted:
-        """q from each of these partitions; after max_time seconds ascents end where they are, and no other begins."""
+        """q from each of these partitions; after max_time seconds ascents end where they are, and
+        no other begins."""
         check_supported(model)
-        makers: list[Maker] = [lambda latent, z=z: MeanField.start(model, z, latent) for z in starts]  # type: ignore[misc]
-        return self.ascents(makers, progress, max_time)
+
+        def maker(z: NDArray[np.int64]) -> Maker:
+            return lambda latent: MeanField.start(model, z, latent)
+
+        return self.ascents([maker(z) for z in starts], progress, max_time)
 
     def resume(
         self,
@@ -150,9 +168,11 @@ class VariationalEngine:
         progress: Progress | None = None,
         max_time: float | None = None,
     ) -> Fitted:
-        """q of all users, from each of these q(z) of the first of them, (K, U′); new users enter by their expected scores.
+        """q of all users, from each of these q(z) of the first of them, (K, U′); new users enter by
+        their expected scores.
 
-        users: a mask (U,) of those with new observations. Only their components are merged, deleted or split.
+        users: a mask (U,) of those with new observations. Only their components are merged, deleted
+        or split.
         """
         check_supported(model)
         makers: list[Maker] = [
@@ -180,21 +200,31 @@ class VariationalEngine:
                 found.append(self._from(make, _Watch(number, progress, until), held, users))
             except np.linalg.LinAlgError as error:
                 raise DegenerateError(
-                    f"The variational approximation lost its digits ({error}): clusters have shrunk onto single points, or "
+                    f"The variational approximation lost its digits ({error}): clusters have "
+                    "shrunk onto single points, or "
                     'features are nearly dependent. Use engine="gibbs".'
                 ) from error
         return Fitted(sorted(found, key=lambda one: -one.q.evidence))
 
-    def _from(self, make: Maker, watch: "_Watch", best: MeanField | None, users: NDArray[np.bool_] | None = None) -> Found:
+    def _from(
+        self,
+        make: Maker,
+        watch: "_Watch",
+        best: MeanField | None,
+        users: NDArray[np.bool_] | None = None,
+    ) -> Found:
         """What one start finds.
 
-        Where q of latent vectors stays as it is while components change, it is the best start's from the second start on, and
-        updated again only if its components turn out better: very many users take the time of one start.
+        Where q of latent vectors stays as it is while components change, it is the best start's
+        from the second start on, and updated again only if its components turn out better: very
+        many users take the time of one start.
         """
         try:
             q = make(None if best is None else best.latent)
             if best is None:
-                q = ascend(q, _COARSE, _COARSE_STEPS if q.together else _COARSE_STEPS_OF_MANY, watch).q
+                q = ascend(
+                    q, _COARSE, _COARSE_STEPS if q.together else _COARSE_STEPS_OF_MANY, watch
+                ).q
             q = rounds(q.sorted(), watch.changed, users).sorted()
             if best is not None and q.evidence < best.evidence:
                 return Found(q, watch.n_steps, True)
@@ -243,6 +273,8 @@ def check_supported(model: Model) -> None:
         missing.append(f"this behavior or link ({type(model.likelihood).__name__})")
     if missing:
         raise InputError(
-            f'engine="variational" does not do {" or ".join(missing)} yet: it does features of every kind, SharedOutcome, '
-            'UserRegression with a noise that all share, BinaryOutcomes and PairwiseChoices. Use engine="gibbs".'
+            f'engine="variational" does not do {" or ".join(missing)} yet: it does features of '
+            "every kind, SharedOutcome, "
+            "UserRegression with a noise that all share, BinaryOutcomes and PairwiseChoices. Use "
+            'engine="gibbs".'
         )

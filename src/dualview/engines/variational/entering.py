@@ -1,4 +1,5 @@
-"""How users who are new to an approximation enter it: q(z) of earlier users is kept, new ones are given their expected scores.
+"""How users who are new to an approximation enter it: q(z) of earlier users is kept, new ones are
+given their expected scores.
 
 responsibilities (K, U): q(z_u = k).
 """
@@ -15,8 +16,9 @@ Array = NDArray[np.float64]
 def entered(model: Model, earlier: Array) -> Array:
     """q(z) of all users of a model, given that of the first of them, (K, U′).
 
-    What components look like follows from the earlier users. New users are then given q(z) by what is observed of them, (V1);
-    without observed views by the weights of components alone. What they did counts from the first step of an ascent.
+    What components look like follows from the earlier users. New users are then given q(z) by what
+    is observed of them, (V1); without observed views by the weights of components alone. What they
+    did counts from the first step of an ascent.
     """
     n_before = earlier.shape[1]
     n_new = model.n_users - n_before
@@ -26,7 +28,9 @@ def entered(model: Model, earlier: Array) -> Array:
         known = MeanField.given(model.of_observed(slice(0, n_before)), earlier)
         table = known.scores_of(model.of_observed(slice(n_before, None)))
     else:
-        table = np.repeat(model.partition.approximate(earlier.sum(axis=1)).log_weights[:, None], n_new, axis=1)
+        table = np.repeat(
+            model.partition.approximate(earlier.sum(axis=1)).log_weights[:, None], n_new, axis=1
+        )
     return np.hstack([earlier, by_scores(table)[0]])
 
 

@@ -22,7 +22,8 @@ class Plane(NamedTuple):
 
 
 def two_means(x: Array, weights: Array) -> Plane:
-    """The plane between two centres of weighted vectors x (U, D), from a cut across their longest direction."""
+    """The plane between two centres of weighted vectors x (U, D), from a cut across their longest
+    direction."""
     total = weights.sum()
     centre = weights @ x / total
     away = x - centre

@@ -1,4 +1,5 @@
-"""A section of the report for each study: its figures, its tables, and what they say, in words made from the numbers."""
+"""A section of the report for each study: its figures, its tables, and what they say, in words made
+from the numbers."""
 
 from collections.abc import Callable
 

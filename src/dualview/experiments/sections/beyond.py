@@ -16,11 +16,17 @@ def starts(found: Findings) -> Section:
     """The two initializations, and the number of auxiliary components."""
     parts = [
         "## Where chains start, and auxiliary components",
-        f"dual-DP with {FEW_THREADS} threads: everybody in one cluster, the truth, or k-means with 10, and 3, 4 or 5 auxiliary "
-        "components. A sampler that has forgotten its start gives the same numbers in every row, up to Monte Carlo error.",
+        f"dual-DP with {FEW_THREADS} threads: everybody in one cluster, the truth, or k-means "
+        "with 10, and 3, 4 or 5 auxiliary "
+        "components. A sampler that has forgotten its start gives the same numbers in every row, "
+        "up to Monte Carlo error.",
         "![Starts](starts.png)",
     ]
-    for score, words in (("nll", "test NLL"), ("ari", "adjusted Rand index"), ("n_clusters", "mean number of clusters")):
+    for score, words in (
+        ("nll", "test NLL"),
+        ("ari", "adjusted Rand index"),
+        ("n_clusters", "mean number of clusters"),
+    ):
         parts.append(pivot(found.frame, "variant", "scenario", score, words))
     for score, words, digits in (
         ("r_hat", "largest R-hat", 3),
@@ -28,7 +34,9 @@ def starts(found: Findings) -> Section:
         ("cpu_seconds", "CPU seconds", 1),
     ):
         parts.append(pivot(found.frame, "variant", "scenario", score, words, digits))
-    return Section("\n\n".join(parts), {"starts.png": figures.groups(found.frame, "variant", ("nll", "ari"))})
+    return Section(
+        "\n\n".join(parts), {"starts.png": figures.groups(found.frame, "variant", ("nll", "ari"))}
+    )
 
 
 def sensitivity(found: Findings) -> Section:
@@ -36,14 +44,27 @@ def sensitivity(found: Findings) -> Section:
     frame = found.frame.assign(variant=found.frame["variant"].replace("", "as it is"))
     rows = []
     for name in dict.fromkeys(frame["scenario"]):
-        extras = [o.extras["alpha_prior"] for o in found.outcomes if o.cell.scenario == name and "alpha_prior" in o.extras]
+        extras = [
+            o.extras["alpha_prior"]
+            for o in found.outcomes
+            if o.cell.scenario == name and "alpha_prior" in o.extras
+        ]
         for scale in ALPHA_SCALES:
             values = [extra[str(scale)] for extra in extras]
-            means = [sum(v[key] for v in values) / len(values) for key in ("nll", "n_clusters", "effective_share")]
-            rows.append([name, f"{scale:g}", f"{means[0]:.3f}", f"{means[1]:.2f}", f"{means[2]:.0%}"])
+            means = [
+                sum(v[key] for v in values) / len(values)
+                for key in ("nll", "n_clusters", "effective_share")
+            ]
+            rows.append(
+                [name, f"{scale:g}", f"{means[0]:.3f}", f"{means[1]:.2f}", f"{means[2]:.0%}"]
+            )
     tables = "\n\n".join(
         pivot(frame, "variant", "scenario", score, words)
-        for score, words in (("nll", "test NLL"), ("ari", "adjusted Rand index"), ("n_clusters", "mean number of clusters"))
+        for score, words in (
+            ("nll", "test NLL"),
+            ("ari", "adjusted Rand index"),
+            ("n_clusters", "mean number of clusters"),
+        )
     )
     text = f"""## Prior sensitivity
 
@@ -60,7 +81,7 @@ column is the effective share of draws after weighting.
 
 {table(["scenario", "s", "test NLL", "mean number of clusters", "effective draws"], rows)}
 
-{convergence(frame)}"""
+{convergence(frame)}"""  # noqa: E501
     return Section(text, {"sensitivity.png": figures.groups(frame, "variant", ("nll", "ari"))})
 
 
@@ -84,18 +105,30 @@ def _changed(title: str, words: str, file: str) -> Callable[[Findings], Section]
 
 
 def _against_single(frame: pd.DataFrame) -> str:
-    """NLL that the dual models gain over the single one, repetition by repetition: both saw the same threads."""
+    """NLL that the dual models gain over the single one, repetition by repetition: both saw the
+    same threads."""
     keys = ["n_threads", "repetition"]
     single = frame[frame["model"] == "single"].set_index(keys)["nll"]
     sentences = []
     for model in ("dual-DP", "dual-fixed"):
         gain = single - frame[frame["model"] == model].set_index(keys)["nll"]
         table_of_gains = averages(gain.reset_index(), ["n_threads"], "nll")
-        listed = [f"{row.mean:+.3f} ± {row.error:.3f} at {row.n_threads}" for row in table_of_gains.itertuples()]
-        worse = [str(row.n_threads) for row in table_of_gains.itertuples() if row.mean < -2 * row.error and row.n > 1]
-        sentences.append(f"NLL that {model} gains over the single model, by threads: {', '.join(listed)}.")
+        listed = [
+            f"{row.mean:+.3f} ± {row.error:.3f} at {row.n_threads}"
+            for row in table_of_gains.itertuples()
+        ]
+        worse = [
+            str(row.n_threads)
+            for row in table_of_gains.itertuples()
+            if row.mean < -2 * row.error and row.n > 1
+        ]
+        sentences.append(
+            f"NLL that {model} gains over the single model, by threads: {', '.join(listed)}."
+        )
         if worse:
-            sentences.append(f"{model} is worse by more than two standard errors at {', '.join(worse)} threads.")
+            sentences.append(
+                f"{model} is worse by more than two standard errors at {', '.join(worse)} threads."
+            )
     return " ".join(sentences)
 
 
@@ -115,9 +148,14 @@ deviation of 0.1. The single model, which does not see the features, has a test 
 
 {pivot(frame, "radius", "model", "ari", "radius, ARI")}
 
-{convergence(found.frame)}"""
+{convergence(found.frame)}"""  # noqa: E501
     return Section(
-        text, {"overlap.png": figures.lines(frame, "radius", "radius of the circle of feature means", ("nll", "ari"))}
+        text,
+        {
+            "overlap.png": figures.lines(
+                frame, "radius", "radius of the circle of feature means", ("nll", "ari")
+            )
+        },
     )
 
 
@@ -138,20 +176,25 @@ around one center, and heavy tails (Student's t with two degrees of freedom). Th
 
 {pivot(frame, "variant", "model", "n_clusters", "features, mean number of clusters")}
 
-{convergence(found.frame)}"""
+{convergence(found.frame)}"""  # noqa: E501
     return Section(text, {"shapes.png": figures.groups(frame, "variant", ("nll", "ari"))})
 
 
 def users(found: Findings) -> Section:
     """10 to 100 users at a fixed number of threads."""
-    parts = ["## Users", f"10 to 100 users with {FEW_THREADS} training threads.", "![Users](users.png)"]
+    parts = [
+        "## Users",
+        f"10 to 100 users with {FEW_THREADS} training threads.",
+        "![Users](users.png)",
+    ]
     for name in dict.fromkeys(found.frame["scenario"]):
         part = found.frame[found.frame["scenario"] == name]
         parts.append(pivot(part, "n_users", "model", "nll", f"users ({name}), test NLL"))
         parts.append(pivot(part, "n_users", "model", "ari", f"users ({name}), ARI"))
     parts.append(convergence(found.frame))
     return Section(
-        "\n\n".join(parts), {"users.png": figures.lines(found.frame, "n_users", "users", ("nll", "ari"), "scenario")}
+        "\n\n".join(parts),
+        {"users.png": figures.lines(found.frame, "n_users", "users", ("nll", "ari"), "scenario")},
     )
 
 
@@ -160,7 +203,9 @@ def draws(found: Findings) -> Section:
     rows = []
     for metric in ("nll", "ari"):
         for p in compared(found.frame, "disagreement", metric):
-            part = found.frame[(found.frame["model"] == p.model) & (found.frame["n_threads"] == p.n_threads)]
+            part = found.frame[
+                (found.frame["model"] == p.model) & (found.frame["n_threads"] == p.n_threads)
+            ]
             spread = part[metric].std()
             rows.append(
                 [
@@ -172,7 +217,14 @@ def draws(found: Findings) -> Section:
                     f"{p.gain:+.3f}",
                 ]
             )
-    header = ["score, model", "threads", "published", "dualview, mean over draws", "deviation between draws", "gain"]
+    header = [
+        "score, model",
+        "threads",
+        "published",
+        "dualview, mean over draws",
+        "deviation between draws",
+        "gain",
+    ]
     text = f"""## Other users
 
 In the figures users, coefficients and test threads are one draw, here as in the paper, and error bars do not see how the draw
@@ -185,7 +237,7 @@ far the draw of users can move such a point; it does not replace the comparison 
 
 {table(header, rows)}
 
-{convergence(found.frame)}"""
+{convergence(found.frame)}"""  # noqa: E501
     return Section(text, {"draws.png": figures.results(found.frame, "disagreement")})
 
 
@@ -193,13 +245,17 @@ def baselines(found: Findings) -> Section:
     """Clusterings and regressions of scikit-learn beside the three models."""
     frame = found.frame
     last = found.plan.few_sizes[-1]
-    clustering = frame[frame["model"].isin([*CLUSTERINGS, "dual-DP", "dual-fixed"]) & (frame["n_threads"] == last)]
+    clustering = frame[
+        frame["model"].isin([*CLUSTERINGS, "dual-DP", "dual-fixed"]) & (frame["n_threads"] == last)
+    ]
     regression = frame[~frame["model"].isin(CLUSTERINGS)]
     regressions = "\n\n".join(
-        f"{name}:\n\n{pivot(regression[regression['scenario'] == name], 'model', 'n_threads', 'nll', 'test NLL by threads')}"
+        f"{name}:\n\n{pivot(regression[regression['scenario'] == name], 'model', 'n_threads', 'nll', 'test NLL by threads')}"  # noqa: E501
         for name in dict.fromkeys(frame["scenario"])
     )
-    features, both = (published.number(n) for n in ("em_ari_features", "em_ari_features_and_coefficients"))
+    features, both = (
+        published.number(n) for n in ("em_ari_features", "em_ari_features_and_coefficients")
+    )
     text = f"""## Baselines
 
 Clusterings by scikit-learn of the features, or of the features and the true coefficients ("both"), columns standardized: EM
@@ -214,19 +270,22 @@ ridge with its penalty by leaving one thread out (its deviation likewise), and B
 The paper's EM on its own 50 flowers gave {features:.2f} on the features and {both:.2f} on both; other flowers give other
 values.
 
-{regressions}"""
+{regressions}"""  # noqa: E501
     return Section(text, {"baselines.png": figures.groups(clustering, "model", ("ari",))})
 
 
 randomised = _changed(
     "Features randomized against behaviors",
-    "The agreement scenario with its features permuted among the users: five clear clusters in the features that have "
-    "nothing to do with those of the coefficients. The paper expects the dual models to predict worse than the single one, "
+    "The agreement scenario with its features permuted among the users: five clear clusters in "
+    "the features that have "
+    "nothing to do with those of the coefficients. The paper expects the dual models to predict "
+    "worse than the single one, "
     "unless there are many threads.",
     "randomised.png",
 )
 unstructured = _changed(
     "Features without clusters",
-    "The agreement scenario with all features from one Gaussian. The paper says that all three models then predict alike.",
+    "The agreement scenario with all features from one Gaussian. The paper says that all three "
+    "models then predict alike.",
     "unstructured.png",
 )

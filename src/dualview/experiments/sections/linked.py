@@ -14,7 +14,8 @@ ALLOWED = 0.01  # nats a thread, besides two standard errors
 
 
 class Paired(NamedTuple):
-    """Mean NLL without and with the link; difference with − without (above zero: the link loses), its error, their number."""
+    """Mean NLL without and with the link; difference with − without (above zero: the link loses),
+    its error, their number."""
 
     plain: float
     linked: float
@@ -26,7 +27,9 @@ class Paired(NamedTuple):
     def of(cls, pairs: NDArray[np.float64]) -> "Paired":
         """Of rows (without, with)."""
         difference = pairs[:, 1] - pairs[:, 0]
-        error = float(difference.std(ddof=1) / np.sqrt(len(difference))) if len(difference) > 1 else 0.0
+        error = (
+            float(difference.std(ddof=1) / np.sqrt(len(difference))) if len(difference) > 1 else 0.0
+        )
         plain, linked = map(float, pairs.mean(axis=0))
         return cls(plain, linked, float(difference.mean()), error, len(difference))
 
@@ -37,7 +40,8 @@ class Paired(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """A gain or a loss of two standard errors is named so; a loss beyond what is allowed fails."""
+        """A gain or a loss of two standard errors is named so; a loss beyond what is allowed
+        fails."""
         if self.difference > self.allowed:
             return "**loses**"
         if abs(self.difference) <= 2 * self.error or self.n == 1:
@@ -46,7 +50,8 @@ class Paired(NamedTuple):
 
 
 def pairs_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per draw of users and threads that was fitted both ways: scenario, n_threads, seed, plain, linked."""
+    """A row per draw of users and threads that was fitted both ways: scenario, n_threads, seed,
+    plain, linked."""
     keys = ["scenario", "n_threads", "seed"]
     ways = frame.assign(way=np.where(frame["variant"] == "", "plain", "linked"))
     wide = ways.pivot_table(index=keys, columns="way", values="nll", sort=False)
@@ -54,7 +59,8 @@ def pairs_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_draws(pairs: pd.DataFrame) -> Paired:
-    """Sizes averaged first: draws of users are independent, sizes of one draw share its users and test threads."""
+    """Sizes averaged first: draws of users are independent, sizes of one draw share its users and
+    test threads."""
     return Paired.of(pairs.groupby(["scenario", "seed"])[["plain", "linked"]].mean().to_numpy())
 
 
@@ -86,8 +92,10 @@ test threads.
 
 {_verdict(points)}
 
-{_convergence(found.frame)}"""
-    drawn = figures.differences({key: (p.difference, p.error) for key, p in points.items()}, ALLOWED)
+{_convergence(found.frame)}"""  # noqa: E501
+    drawn = figures.differences(
+        {key: (p.difference, p.error) for key, p in points.items()}, ALLOWED
+    )
     return Section(text, {"link.png": drawn})
 
 
@@ -109,15 +117,26 @@ def _verdict(points: dict[tuple[str, str], Paired]) -> str:
     overall = points["all", "all"]
     rows = {key: p for key, p in points.items() if key[0] != "all"}
     beyond = [_named(key, p) for key, p in rows.items() if p.difference > p.allowed]
-    losses = [_named(key, p) for key, p in rows.items() if p.n > 1 and 2 * p.error < p.difference <= p.allowed]
+    losses = [
+        _named(key, p)
+        for key, p in rows.items()
+        if p.n > 1 and 2 * p.error < p.difference <= p.allowed
+    ]
     gains = [_named(key, p) for key, p in rows.items() if p.n > 1 and p.difference < -2 * p.error]
     held = "holds" if overall.difference <= overall.allowed else "is broken"
     least = min(p.n for p in rows.values())
-    chance = f" With {least} draws one row in {1 / (2 * t.sf(2, least - 1)):.0f} does either by chance." if least > 1 else ""
+    chance = (
+        f" With {least} draws one row in {1 / (2 * t.sf(2, least - 1)):.0f} does either by chance."
+        if least > 1
+        else ""
+    )
     return (
-        f"Overall the link changes the NLL by {shown(overall.difference, overall.error, overall.n, 4)} nats a thread, where "
-        f"a loss of {overall.allowed:.4f} is allowed: the rule {held}. Of the {len(rows)} rows above it, it loses more than "
-        f"allowed in {_listed(beyond)}; more than two standard errors, but no more than allowed, in {_listed(losses)}; and it "
+        "Overall the link changes the NLL by "
+        f"{shown(overall.difference, overall.error, overall.n, 4)} nats a thread, where "
+        f"a loss of {overall.allowed:.4f} is allowed: the rule {held}. Of the {len(rows)} rows "
+        "above it, it loses more than "
+        f"allowed in {_listed(beyond)}; more than two standard errors, but no more than allowed, "
+        f"in {_listed(losses)}; and it "
         f"gains more than two standard errors in {_listed(gains)}.{chance}"
     )
 

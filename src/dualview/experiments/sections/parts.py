@@ -24,7 +24,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a section is made of: the plan, the outcomes of its cells, and the same as a table without failed rows."""
+    """What a section is made of: the plan, the outcomes of its cells, and the same as a table
+    without failed rows."""
 
     plan: Plan
     outcomes: list[Outcome]
@@ -42,12 +43,20 @@ def shown(mean: float, error: float, n: int = 2, digits: int = 3) -> str:
     return f"{mean:.{digits}f} ± {error:.{digits}f}" if n > 1 else f"{mean:.{digits}f}"
 
 
-def pivot(frame: pd.DataFrame, rows: str, columns: str, score: str, title: str, digits: int = 3) -> str:
+def pivot(
+    frame: pd.DataFrame, rows: str, columns: str, score: str, title: str, digits: int = 3
+) -> str:
     """A table of means and standard errors over repetitions; a dash where there is none."""
     means = averages(frame, [rows, columns], score)
     across = [column for column in dict.fromkeys(frame[columns]) if column in set(means[columns])]
-    cells = {(row[rows], row[columns]): shown(row["mean"], row["error"], row["n"], digits) for _, row in means.iterrows()}
-    body = [[str(name), *(cells.get((name, column), "–") for column in across)] for name in dict.fromkeys(frame[rows])]
+    cells = {
+        (row[rows], row[columns]): shown(row["mean"], row["error"], row["n"], digits)
+        for _, row in means.iterrows()
+    }
+    body = [
+        [str(name), *(cells.get((name, column), "–") for column in across)]
+        for name in dict.fromkeys(frame[rows])
+    ]
     return table([title, *map(str, across)], body)
 
 
@@ -58,7 +67,9 @@ def convergence(frame: pd.DataFrame) -> str:
         return ""
     apart = int((fits["r_hat"] > 1.05).sum())
     return (
-        f"Convergence of these {len(fits)} fits: the largest R-hat of a fit is {fits['r_hat'].median():.3f} in the median and "
-        f"{fits['r_hat'].max():.2f} at worst ({apart} above 1.05); the least effective sample size {fits['ess'].median():.0f} "
+        f"Convergence of these {len(fits)} fits: the largest R-hat of a fit is "
+        f"{fits['r_hat'].median():.3f} in the median and "
+        f"{fits['r_hat'].max():.2f} at worst ({apart} above 1.05); the least effective sample "
+        f"size {fits['ess'].median():.0f} "
         f"in the median, {fits['ess'].min():.0f} at worst."
     )

@@ -1,9 +1,10 @@
 """Auxiliary components without their means.
 
-An auxiliary component has a precision S_j from (M3); its mean is integrated out, so that a vector's distribution in it is
-N(μ_0, S_j⁻¹ + R_0⁻¹). Until a user opens it its column holds that mean and the factor of that precision, and cores (C, D, D)
-holds the factor of S_j. Whoever opens the cluster draws its mean, (C2). A component whose factor has a 0 on its diagonal, as
-``wishart_factor`` says, keeps it: nobody opens it.
+An auxiliary component has a precision S_j from (M3); its mean is integrated out, so that a vector's
+distribution in it is N(μ_0, S_j⁻¹ + R_0⁻¹). Until a user opens it its column holds that mean and
+the factor of that precision, and cores (C, D, D) holds the factor of S_j. Whoever opens the cluster
+draws its mean, (C2). A component whose factor has a 0 on its diagonal, as ``wishart_factor`` says,
+keeps it: nobody opens it.
 """
 
 import numpy as np
@@ -16,7 +17,8 @@ from dualview.views.gaussian.conditionals import component_mean
 
 @compiled
 def marginalise_mean(column, components, cores, base):
-    """In place: a component gives up its mean and becomes N(μ_0, S⁻¹ + R_0⁻¹), by rotations that keep digits."""
+    """In place: a component gives up its mean and becomes N(μ_0, S⁻¹ + R_0⁻¹), by rotations that
+    keep digits."""
     means, factors = components.means, components.factors
     n_dims = means.shape[1]
     root, spread, vector = cholesky(base.precision), np.zeros((n_dims, n_dims)), np.empty(n_dims)
@@ -32,7 +34,9 @@ def marginalise_mean(column, components, cores, base):
             for k in range(j, i):
                 rest -= factors[column, k, i] * spread[k, j]
             spread[i, j] = rest / factors[column, i, i]
-    for j in range(n_dims):  # R_0⁻¹ is the sum of b bᵀ over columns b of the inverse of its transposed factor
+    for j in range(
+        n_dims
+    ):  # R_0⁻¹ is the sum of b bᵀ over columns b of the inverse of its transposed factor
         for i in range(n_dims):
             vector[i] = 1.0 if i == j else 0.0
         solve_lower_transposed(root, vector)
@@ -47,7 +51,8 @@ def marginalise_mean(column, components, cores, base):
 
 @compiled
 def draw_mean(rng, column, vector, components, cores, base):
-    """In place: an auxiliary component has its precision back and gets a mean, given the vector of who has opened it."""
+    """In place: an auxiliary component has its precision back and gets a mean, given the vector of
+    who has opened it."""
     means, factors = components.means, components.factors
     n_dims = means.shape[1]
     for i in range(n_dims):

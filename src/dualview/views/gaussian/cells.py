@@ -1,13 +1,16 @@
-"""Cells of a table that are known to an interval only, (M14): missing, censored, rounded, counts, ordered levels.
+"""Cells of a table that are known to an interval only, (M14): missing, censored, rounded, counts,
+ordered levels.
 
-The view's vectors are complete; cells that are not exact are drawn with the rest. Intervals belong to columns of the data,
-while vectors are in working units: x̃ = L⁻¹(x − m). So cells are drawn in the data's units, and their users' vectors are made
-from them again.
+The view's vectors are complete; cells that are not exact are drawn with the rest. Intervals belong
+to columns of the data, while vectors are in working units: x̃ = L⁻¹(x − m). So cells are drawn in
+the data's units, and their users' vectors are made from them again.
 
-Missing cells are integrated out while a user chooses its cluster, and drawn together right afterwards, so that both move as
-one. Other cells stay where they are while it chooses, and are drawn one after the other, (C16).
+Missing cells are integrated out while a user chooses its cluster, and drawn together right
+afterwards, so that both move as one. Other cells stay where they are while it chooses, and are
+drawn one after the other, (C16).
 
-With T the upper factor of a component's precision in working units, A = L⁻ᵀ T is one in the data's: S = A Aᵀ.
+With T the upper factor of a component's precision in working units, A = L⁻ᵀ T is one in the data's:
+S = A Aᵀ.
 """
 
 import math
@@ -26,8 +29,9 @@ from dualview.views.base import Array
 class Cells(NamedTuple):
     """The cells of user u: from starts[u] to starts[u + 1], the missing ones first.
 
-    columns (n,), lows (n,), highs (n,): where cells are and the bounds of their intervals. n_missing (U,). values (U, D): the
-    whole table. Bounds and values are in the data's units. mean (D,): m. inverse (D, D): L⁻¹.
+    columns (n,), lows (n,), highs (n,): where cells are and the bounds of their intervals.
+    n_missing (U,). values (U, D): the whole table. Bounds and values are in the data's units. mean
+    (D,): m. inverse (D, D): L⁻¹.
     """
 
     starts: NDArray[np.int64]
@@ -99,10 +103,12 @@ def dot(first, second):
 
 @in_place
 def orthogonalize(directions, factor):
-    """In place: A = F Q with F = factor upper, (n, n), and Q orthonormal, (n, …), which takes the place of A = directions.
+    """In place: A = F Q with F = factor upper, (n, n), and Q orthonormal, (n, …), which takes the
+    place of A = directions.
 
-    From the last row upwards. The rows of a component's A begin with zeros, the more the later they are, so that a tiny pivot
-    of the component stays exact, where a product A Aᵀ would round it away.
+    From the last row upwards. The rows of a component's A begin with zeros, the more the later they
+    are, so that a tiny pivot of the component stays exact, where a product A Aᵀ would round it
+    away.
     """
     n, width = directions.shape
     for i in range(n - 1, -1, -1):
@@ -126,15 +132,21 @@ def remove(projection, directions):
 
 @compiled
 def score_seen(scores, first, mean, factor, vectors, cells):
-    """In place on the scores (n,) of users from the first on: + ln p(what is not missing | component), where they miss cells.
+    """In place on the scores (n,) of users from the first on: + ln p(what is not missing |
+    component), where they miss cells.
 
     Up to a constant of the user.
 
-    With F Q the rows of A that are missing: ln |T| − ln |F| − |p − Qᵀ Q p|²/2 + (|M| − D) ln 2π / 2, p = Tᵀ(x̃ − μ). What the
-    missing cells hold has no part in it: it is taken out of p, not out of the square of p, which may be larger by far.
+    With F Q the rows of A that are missing: ln |T| − ln |F| − |p − Qᵀ Q p|²/2 + (|M| − D) ln 2π /
+    2, p = Tᵀ(x̃ − μ). What the missing cells hold has no part in it: it is taken out of p, not out
+    of the square of p, which may be larger by far.
     """
     n_dims = vectors.shape[1]
-    projection, rows, directions = np.empty(n_dims), np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
+    projection, rows, directions = (
+        np.empty(n_dims),
+        np.empty((n_dims, n_dims)),
+        np.empty((n_dims, n_dims)),
+    )
     pivots, height = np.empty((n_dims, n_dims)), 0.0
     for d in range(n_dims):
         data_row(d, cells.inverse, factor, rows[d])
@@ -159,7 +171,8 @@ def score_seen(scores, first, mean, factor, vectors, cells):
 
 @compiled
 def draw_cells(rng, u, mean, factor, cells, vectors, rows):
-    """In place: the cells of user u, whose component has this mean and this factor; its vector from them."""
+    """In place: the cells of user u, whose component has this mean and this factor; its vector from
+    them."""
     start, n_dims = cells.starts[u], vectors.shape[1]
     n = cells.starts[u + 1] - start
     projection, directions = np.empty(n_dims), np.empty((n, n_dims))
@@ -172,7 +185,8 @@ def draw_cells(rng, u, mean, factor, cells, vectors, rows):
 
 @compiled
 def draw_along(rng, u, cells, projection, directions):
-    """In place on values, projection and directions: the cells of user u, whose log density is −|projection|²/2.
+    """In place on values, projection and directions: the cells of user u, whose log density is
+    −|projection|²/2.
 
     directions (n, …): by what the projection changes for a unit of each cell.
     """
@@ -182,7 +196,9 @@ def draw_along(rng, u, cells, projection, directions):
         at, d = start + i, cells.columns[start + i]
         precision, before = dot(directions[i], directions[i]), cells.values[u, d]
         centre = before - dot(directions[i], projection) / precision
-        drawn = truncated_normal(rng, centre, 1.0 / math.sqrt(precision), cells.lows[at], cells.highs[at])
+        drawn = truncated_normal(
+            rng, centre, 1.0 / math.sqrt(precision), cells.lows[at], cells.highs[at]
+        )
         cells.values[u, d] = drawn
         for j in range(projection.shape[0]):
             projection[j] += directions[i, j] * (drawn - before)
@@ -190,7 +206,8 @@ def draw_along(rng, u, cells, projection, directions):
 
 @compiled
 def draw_missing(rng, u, cells, projection, directions):
-    """In place on values, projection and directions: the missing cells of user u, together; directions: their rows of A."""
+    """In place on values, projection and directions: the missing cells of user u, together;
+    directions: their rows of A."""
     n = directions.shape[0]
     factor, step = np.empty((n, n)), np.empty(n)
     orthogonalize(directions, factor)

@@ -1,9 +1,10 @@
 """The conditionals of a Gaussian view and the loops that draw from them.
 
-Working units: the view's constants are m = 0 and Σ = I. Shapes: x (U, D), z (U,), means (K, D), factors (K, D, D) upper with
-S_k = T_k T_kᵀ, scatters (K, D, D) lower with C_k C_kᵀ = Σ_{u∈k} (x_u − μ_k)(x_u − μ_k)ᵀ. A conditional writes
-the parameters of its distribution into arrays it is given: linear and precision of a normal; the lower factor of a Wishart's
-inverse scale, and returns its dof.
+Working units: the view's constants are m = 0 and Σ = I. Shapes: x (U, D), z (U,), means (K, D),
+factors (K, D, D) upper with S_k = T_k T_kᵀ, scatters (K, D, D) lower with C_k C_kᵀ = Σ_{u∈k} (x_u −
+μ_k)(x_u − μ_k)ᵀ. A conditional writes the parameters of its distribution into arrays it is given:
+linear and precision of a normal; the lower factor of a Wishart's inverse scale, and returns its
+dof.
 """
 
 import math
@@ -28,13 +29,15 @@ from dualview.numerics.linalg import (
 from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian.scale import draw_scales, redraw_columns, scatter_roots, whiten
 
-# A base variance below this, in working units, is a view whose clusters have shrunk onto single points; rounding of the means
-# stops the shrinking near 1e-32, and a feature with an outlier of 1e12 times its spread has about 1e-24.
+# A base variance below this, in working units, is a view whose clusters have shrunk onto single
+# stops the shrinking near 1e-32, and a feature with an outlier of 1e12 times its spread has about
+# 1e-24.
 _SMALLEST = 1e-28
 
 
 class Sums(NamedTuple):
-    """Sums over the users of every cluster: counts (K,), totals (K, D), and factors of the scatters (K, D, D)."""
+    """Sums over the users of every cluster: counts (K,), totals (K, D), and factors of the scatters
+    (K, D, D)."""
 
     counts: Array
     totals: Array
@@ -154,9 +157,19 @@ def draw_components(rng, sums, base):
     matrix, scratch = np.empty((n_dims, n_dims)), np.empty(n_dims)
     base_factor, base_linear = cholesky(base.covariance), multiply(base.precision, base.mean)
     for k in range(n_components):
-        dof = component_precision(base.dof, base_factor, sums.counts[k], sums.scatters[k], matrix, scratch)
+        dof = component_precision(
+            base.dof, base_factor, sums.counts[k], sums.scatters[k], matrix, scratch
+        )
         wishart_factor(rng, dof, matrix, factors[k])
-        component_mean(base_linear, base.precision, sums.counts[k], sums.totals[k], factors[k], means[k], matrix)
+        component_mean(
+            base_linear,
+            base.precision,
+            sums.counts[k],
+            sums.totals[k],
+            factors[k],
+            means[k],
+            matrix,
+        )
         normal(rng, means[k], matrix)
     return Components(means, factors)
 
@@ -166,7 +179,11 @@ def draw_location(rng, means, base_precision, hyperprior=PUBLISHED):
     """μ_0 and R_0 in turn: (C3), (C4)."""
     n_dims = means.shape[1]
     base_mean, scratch = np.empty(n_dims), np.empty(n_dims)
-    matrix, factor, new_precision = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
+    matrix, factor, new_precision = (
+        np.empty((n_dims, n_dims)),
+        np.empty((n_dims, n_dims)),
+        np.empty((n_dims, n_dims)),
+    )
     base_mean_law(means, base_precision, base_mean, matrix)
     normal(rng, base_mean, matrix)
     dof = base_precision_law(means, base_mean, matrix, scratch, hyperprior)
@@ -180,7 +197,11 @@ def draw_base(rng, components, base, hyperprior=PUBLISHED):
     """μ_0, R_0, W_0 in turn: (C3) to (C5)."""
     n_dims = components.means.shape[1]
     mean, precision = draw_location(rng, components.means, base.precision, hyperprior)
-    matrix, factor, covariance = np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims)), np.empty((n_dims, n_dims))
+    matrix, factor, covariance = (
+        np.empty((n_dims, n_dims)),
+        np.empty((n_dims, n_dims)),
+        np.empty((n_dims, n_dims)),
+    )
     dof = base_covariance_law(components.factors, base.dof, matrix, hyperprior)
     wishart_factor(rng, dof, matrix, factor)
     outer_square(factor, 1.0, covariance)
@@ -189,7 +210,8 @@ def draw_base(rng, components, base, hyperprior=PUBLISHED):
 
 @compiled
 def redraw_view(rng, sums, base, hyperprior=PUBLISHED):
-    """All a view learns, given sums over its clusters: columns and size of W_0 and β without the S_k, then (C1) to (C5)."""
+    """All a view learns, given sums over its clusters: columns and size of W_0 and β without the
+    S_k, then (C1) to (C5)."""
     covariance = base.covariance
     base_factor = cholesky(covariance)
     whitened = whiten(sums.scatters, base_factor)
@@ -205,7 +227,8 @@ def redraw_view(rng, sums, base, hyperprior=PUBLISHED):
 
 @compiled
 def collapsed(base_covariance):
-    """Whether W_0 is no number any more, or so small in some direction that its clusters have shrunk onto single points."""
+    """Whether W_0 is no number any more, or so small in some direction that its clusters have
+    shrunk onto single points."""
     factor = cholesky(base_covariance)
     for i in range(base_covariance.shape[0]):
         if not _SMALLEST < base_covariance[i, i] < math.inf or math.isnan(factor[i, i]):

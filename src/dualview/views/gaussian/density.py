@@ -1,6 +1,7 @@
 """Log densities of a Gaussian view.
 
-Working units: m = 0, Σ = I. Precisions are given by their upper factor T, S = T Tᵀ. Shapes as in ``gaussian``.
+Working units: m = 0, Σ = I. Precisions are given by their upper factor T, S = T Tᵀ. Shapes as in
+``gaussian``.
 """
 
 import math
@@ -34,7 +35,8 @@ def log_wishart_constant(dof, spare, n_dims):
 
 @in_place
 def misfit(factor, base_covariance, base_factor, product, column):
-    """ln|S W_0| − tr(S W_0) + D ≤ 0 for S = T Tᵀ, accurate also when S ≈ W_0⁻¹ and when S is nearly singular.
+    """ln|S W_0| − tr(S W_0) + D ≤ 0 for S = T Tᵀ, accurate also when S ≈ W_0⁻¹ and when S is nearly
+    singular.
 
     base_factor: the lower factor of W_0; product (D, D) and column (D,) to work in.
     """
@@ -54,7 +56,9 @@ def misfit(factor, base_covariance, base_factor, product, column):
         return _misfit_near_identity(product)
     total = 0.0
     for i in range(n):
-        total += 2.0 * (math.log(factor[i, i]) + math.log(base_factor[i, i])) - (product[i, i] - 1.0)
+        total += 2.0 * (math.log(factor[i, i]) + math.log(base_factor[i, i])) - (
+            product[i, i] - 1.0
+        )
     return total
 
 
@@ -104,7 +108,8 @@ def log_likelihood(x, means, factors):
 
 @compiled
 def log_scale_prior(matrix, dof):
-    """ln W(matrix; ν, I/ν) up to a constant: the prior of R_0 and, with ν = D, of W_0, (M5) and (M6)."""
+    """ln W(matrix; ν, I/ν) up to a constant: the prior of R_0 and, with ν = D, of W_0, (M5) and
+    (M6)."""
     factor, n_dims = cholesky(matrix), matrix.shape[0]
     total = 0.0
     for i in range(n_dims):
@@ -137,7 +142,11 @@ def log_components_prior(components, base):
     for i in range(n_dims):
         constant += math.log(precision_factor[i, i])
     total = n_components * constant
-    base_factor, product, column = cholesky(base.covariance), np.empty((n_dims, n_dims)), np.empty(n_dims)
+    base_factor, product, column = (
+        cholesky(base.covariance),
+        np.empty((n_dims, n_dims)),
+        np.empty(n_dims),
+    )
     for k in range(n_components):
         total += 0.5 * base.dof * misfit(factors[k], base.covariance, base_factor, product, column)
         for i in range(n_dims):

@@ -1,4 +1,5 @@
-"""The Gaussian kind with cells that are known to an interval: its record, and what it does otherwise than the Gaussian kind."""
+"""The Gaussian kind with cells that are known to an interval: its record, and what it does
+otherwise than the Gaussian kind."""
 
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ from dualview.views.gaussian.splitting import split_start
 
 
 class IntervalGaussian(NamedTuple):
-    """A Gaussian view of a table as the sampler sees it: vectors and rows are complete, and change with the cells."""
+    """A Gaussian view of a table as the sampler sees it: vectors and rows are complete, and change
+    with the cells."""
 
     vectors: Array
     rows: Array
@@ -25,7 +27,9 @@ class IntervalGaussian(NamedTuple):
 
 @compiled
 def renewed(components, cores, base, view):
-    return IntervalGaussian(view.vectors, view.rows, components, cores, base, view.hyperprior, view.cells)
+    return IntervalGaussian(
+        view.vectors, view.rows, components, cores, base, view.hyperprior, view.cells
+    )
 
 
 @compiled
@@ -36,7 +40,9 @@ def score(table, offset, first, end, column, view):
         if n_missing[u] > 0:
             table[column, u - offset] = before[u - first]
     mean, factor = view.components.means[column], view.components.factors[column]
-    score_seen(table[column, first - offset : end - offset], first, mean, factor, view.vectors, view.cells)
+    score_seen(
+        table[column, first - offset : end - offset], first, mean, factor, view.vectors, view.cells
+    )
 
 
 @in_place

@@ -1,4 +1,5 @@
-"""Which cells of a table are known to an interval only, and how a complete table would be observed."""
+"""Which cells of a table are known to an interval only, and how a complete table would be
+observed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +16,12 @@ Coarsening = Callable[[Array], tuple[Array, Array]]
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Bounds of every cell of a table (U, D): low < high where the cell is not exact, (−∞, ∞) where it is missing, (M14).
+    """Bounds of every cell of a table (U, D): low < high where the cell is not exact, (−∞, ∞) where
+    it is missing, (M14).
 
-    Bounds are in the data's units. mean (D,) and factor (D, D): m and the lower factor L of the view's Σ. coarsen: what a
-    complete table (U, D) is observed as, for simulations; missing cells stay missing, and without it all others are exact.
+    Bounds are in the data's units. mean (D,) and factor (D, D): m and the lower factor L of the
+    view's Σ. coarsen: what a complete table (U, D) is observed as, for simulations; missing cells
+    stay missing, and without it all others are exact.
     """
 
     low: Array
@@ -47,7 +50,8 @@ class Intervals:
 
     @cached_property
     def start(self) -> Array:
-        """A complete table to start from (U, D): the middle of an interval, its bound if it has one, m where it is missing."""
+        """A complete table to start from (U, D): the middle of an interval, its bound if it has
+        one, m where it is missing."""
         low = np.where(np.isfinite(self.low), self.low, self.high)
         high = np.where(np.isfinite(self.high), self.high, self.low)
         low[self.is_missing] = high[self.is_missing] = 0.0
@@ -58,7 +62,8 @@ class Intervals:
         return np.asarray((self.mean + x @ self.factor.T)[self.cells])
 
     def record(self, drawn: Array, x: Array) -> tuple[Cells, Array, Array]:
-        """Cells as the sampler sees them, with their values, and complete vectors (U, D) and rows (D, U)."""
+        """Cells as the sampler sees them, with their values, and complete vectors (U, D) and rows
+        (D, U)."""
         users, columns = self.cells
         counts = np.bincount(users, minlength=len(self.low))
         starts = np.concatenate([[0], np.cumsum(counts)])
@@ -79,7 +84,9 @@ class Intervals:
 
     def take(self, users: slice) -> "Intervals":
         """Those of some users."""
-        return Intervals(self.low[users], self.high[users], self.mean, self.factor, self.inverse, self.coarsen)
+        return Intervals(
+            self.low[users], self.high[users], self.mean, self.factor, self.inverse, self.coarsen
+        )
 
     def columns(self, own: slice) -> "Intervals":
         """Those of some columns, which no others depend on."""

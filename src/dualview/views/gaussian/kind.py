@@ -1,8 +1,9 @@
 """The Gaussian kind: its record, and its functions for the verbs of a view.
 
-vectors (U, D), observed or latent; rows (D, U): the same where they are observed, for tables; components of C columns; cores as
-in ``auxiliary``, without rows where means are not integrated out. A view of no dimensions is no view: nothing is drawn for it,
-and it adds nothing. Functions that give a view other components or another base return a record of its own class (``renewed``).
+vectors (U, D), observed or latent; rows (D, U): the same where they are observed, for tables;
+components of C columns; cores as in ``auxiliary``, without rows where means are not integrated out.
+A view of no dimensions is no view: nothing is drawn for it, and it adds nothing. Functions that
+give a view other components or another base return a record of its own class (``renewed``).
 """
 
 import math
@@ -15,7 +16,15 @@ from dualview.numerics.dispatch import register, verb
 from dualview.numerics.draws import log_root
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.linalg import copy_into, scaled, trace
-from dualview.numerics.messages import along, along_gram, draw_latent, draw_one, evidence, evidence_of_one, ratio_of
+from dualview.numerics.messages import (
+    along,
+    along_gram,
+    draw_latent,
+    draw_one,
+    evidence,
+    evidence_of_one,
+    ratio_of,
+)
 from dualview.numerics.packing import put
 from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian import conditionals, density
@@ -194,7 +203,8 @@ def put_component(row, at, column, view):
 
 @compiled
 def rescale(rng, z, terms, view):
-    """In place on latent vectors and residuals: the joint move of W_0, the S_k and the latent vectors; returns the new W_0."""
+    """In place on latent vectors and residuals: the joint move of W_0, the S_k and the latent
+    vectors; returns the new W_0."""
     latent, means, covariance = view.vectors, view.components.means, view.base.covariance
     if terms.gram.shape[0] > 0:
         slope, curvature = along_gram(z, means, latent, terms)
@@ -236,7 +246,9 @@ def weigh(exponents, weights, message, view):
         for c in range(weights.shape[0]):
             if weights[c] != 0.0:
                 ratio = ratio_of(c, message)
-                exponent, factor = evidence_of_one(means[c, 0], factors[c, 0, 0], at, ratio * gradient, ratio * curvature)
+                exponent, factor = evidence_of_one(
+                    means[c, 0], factors[c, 0, 0], at, ratio * gradient, ratio * curvature
+                )
                 exponents[c] += exponent
                 weights[c] *= factor
     elif n_dims > 1:
@@ -247,10 +259,18 @@ def weigh(exponents, weights, message, view):
 
 @in_place
 def settle(rng, u, column, message, view):
-    latent, mean, factor = view.vectors, view.components.means[column], view.components.factors[column]
+    latent, mean, factor = (
+        view.vectors,
+        view.components.means[column],
+        view.components.factors[column],
+    )
     ratio = ratio_of(column, message)
     if latent.shape[1] == 1:
-        at, gradient, curvature = message.at[0], ratio * message.gradient[0], ratio * message.curvature[0, 0]
+        at, gradient, curvature = (
+            message.at[0],
+            ratio * message.gradient[0],
+            ratio * message.curvature[0, 0],
+        )
         latent[u, 0] = draw_one(rng, mean[0], factor[0, 0], at, gradient, curvature)
         message.step[0] = latent[u, 0] - at
     elif latent.shape[1] > 1:

@@ -1,9 +1,11 @@
-"""Cells of a table known to an interval only, where latent vectors follow features by a link, f_u = g_u + Γ x̃_u + …, (M12).
+"""Cells of a table known to an interval only, where latent vectors follow features by a link, f_u =
+g_u + Γ x̃_u + …, (M12).
 
-A cell is then in the mean of f_u too. Users choose their clusters while all cells stay where they are, and cells are drawn
-afterwards, (C16), in one of two ways. With f_u held, g_u moves against the cells: to the projection on the features' component
-comes that of g_u on its own, and precisions are S_dd + Γ_dᵀ S^f Γ_d. Where users share the vectors of their clusters g_u cannot
-move; then f_u does, and with it the expectations of the user's observations.
+A cell is then in the mean of f_u too. Users choose their clusters while all cells stay where they
+are, and cells are drawn afterwards, (C16), in one of two ways. With f_u held, g_u moves against the
+cells: to the projection on the features' component comes that of g_u on its own, and precisions are
+S_dd + Γ_dᵀ S^f Γ_d. Where users share the vectors of their clusters g_u cannot move; then f_u does,
+and with it the expectations of the user's observations.
 """
 
 import math
@@ -18,10 +20,11 @@ from dualview.views.gaussian.cells import data_row, draw_along, project, whiten
 
 
 class Followers(NamedTuple):
-    """Latent vectors that follow features: Γ (q, D) of the features, g (U, q), and what speaks for the cells besides them.
+    """Latent vectors that follow features: Γ (q, D) of the features, g (U, q), and what speaks for
+    the cells besides them.
 
-    That is the prior of g in each cluster or, where users share the vectors of their clusters, their observations. acts (U,):
-    the clusters that latent vectors belong to.
+    That is the prior of g in each cluster or, where users share the vectors of their clusters,
+    their observations. acts (U,): the clusters that latent vectors belong to.
     """
 
     slopes: Array
@@ -33,7 +36,8 @@ class Followers(NamedTuple):
 
 @in_place
 def slope(column, slopes, inverse, row):
-    """In place: by what a link's shift changes for a unit of one column of the data, Γ L⁻¹ e_d (q,)."""
+    """In place: by what a link's shift changes for a unit of one column of the data, Γ L⁻¹ e_d
+    (q,)."""
     for i in range(row.shape[0]):
         row[i] = 0.0
         for j in range(column, inverse.shape[0]):
@@ -42,7 +46,8 @@ def slope(column, slopes, inverse, row):
 
 @compiled
 def draw_with_latent(rng, z, acts, view, slopes, prior, deviations):
-    """In place on cells, vectors and g (U, q): the cells of all users, with f held; prior: that of g in each cluster."""
+    """In place on cells, vectors and g (U, q): the cells of all users, with f held; prior: that of
+    g in each cluster."""
     cells, components, vectors = view.cells, view.components, view.vectors
     n_dims, q = vectors.shape[1], slopes.shape[0]
     shift = np.empty(q)
@@ -51,7 +56,11 @@ def draw_with_latent(rng, z, acts, view, slopes, prior, deviations):
         if n == 0:
             continue
         k, own = z[u], acts[u]
-        projection, directions, before = np.empty(n_dims + q), np.empty((n, n_dims + q)), np.empty(n)
+        projection, directions, before = (
+            np.empty(n_dims + q),
+            np.empty((n, n_dims + q)),
+            np.empty(n),
+        )
         project(vectors[u], components.means[k], components.factors[k], projection[:n_dims])
         project(deviations[u], prior.means[own], prior.factors[own], projection[n_dims:])
         for i in range(n):
@@ -86,7 +95,9 @@ def draw_with_observations(rng, z, view, slopes, terms):
         projection, directions = np.empty(n_dims + n_seen), np.empty((n, n_dims + n_seen))
         project(vectors[u], components.means[k], components.factors[k], projection[:n_dims])
         for t in range(n_seen):
-            projection[n_dims + t] = root_precision(first + t, terms) * terms.residual[terms.rows[first + t]]
+            projection[n_dims + t] = (
+                root_precision(first + t, terms) * terms.residual[terms.rows[first + t]]
+            )
         for i in range(n):
             d = cells.columns[start + i]
             data_row(d, cells.inverse, components.factors[k], directions[i, :n_dims])
@@ -98,7 +109,9 @@ def draw_with_observations(rng, z, view, slopes, terms):
                 directions[i, n_dims + t] *= root_precision(first + t, terms)
         draw_along(rng, u, cells, projection, directions)
         for t in range(n_seen):
-            terms.residual[terms.rows[first + t]] = projection[n_dims + t] / root_precision(first + t, terms)
+            terms.residual[terms.rows[first + t]] = projection[n_dims + t] / root_precision(
+                first + t, terms
+            )
         whiten(u, cells, vectors, view.rows)
 
 

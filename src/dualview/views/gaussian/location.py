@@ -1,17 +1,20 @@
 """The move of location: the means of clusters together with the latent vectors of their users.
 
-δ_k is added to μ_k and to f_u of every user u with z_u = k. The deviations f_u − μ_k stay, and with them (M1). What changes is
-the prior (M2) of the means and the likelihood. Observation i has the mean Σ_k e_ik · μ_k plus what deviations and covariates
-bring, with e_ik = Σ_{u∈k} d_iu; r_i is its residual and w_i its precision. So
+δ_k is added to μ_k and to f_u of every user u with z_u = k. The deviations f_u − μ_k stay, and with
+them (M1). What changes is the prior (M2) of the means and the likelihood. Observation i has the
+mean Σ_k e_ik · μ_k plus what deviations and covariates bring, with e_ik = Σ_{u∈k} d_iu; r_i is its
+residual and w_i its precision. So
 
     δ ~ N(A⁻¹ b, A⁻¹),   A = I ⊗ R_0 + Σ_i w_i e_i e_iᵀ,   b_k = R_0 (μ_0 − μ_k) + Σ_i w_i e_ik r_i.
 
-A component without users moves to a draw from its prior. Where each observation is of one user, A has a block for each cluster;
-otherwise up to ``WIDTH`` numbers move jointly, and more of them in groups put together at random, one group after the other.
+A component without users moves to a draw from its prior. Where each observation is of one user, A
+has a block for each cluster; otherwise up to ``WIDTH`` numbers move jointly, and more of them in
+groups put together at random, one group after the other.
 
-Arrays: terms, Terms of ``messages``; group: the components that move jointly; places (K,): where the
-numbers of a component begin among those of the group, −1 for components outside it; linear and matrix: b and the lower half
-of A.
+Arrays: terms, Terms of ``messages``; group: the components that move jointly; places (K,): where
+the
+numbers of a component begin among those of the group, −1 for components outside it; linear and
+matrix: b and the lower half of A.
 """
 
 import numpy as np
@@ -22,17 +25,20 @@ from dualview.numerics.messages import curvature_of, gradient_of, row_times, shi
 from dualview.numerics.streams import random, standard_normal
 
 WIDTH = 16  # numbers that move jointly
-SHARE = 0.25  # of the steps in which clusters of users who share observations move, where there is no gram matrix: it is costly
+# of the steps in which clusters of users who share observations move, where there is no gram
+# matrix: it is costly
+SHARE = 0.25
 
-# The e_i are tabulated for a piece of the observations at a time. A piece that fits in the cache is quickest; there are at most
-# PIECES of them because every piece looks at every user once.
+# The e_i are tabulated for a piece of the observations at a time. A piece that fits in the cache is
+# quickest; there are at most PIECES of them because every piece looks at every user once.
 TABLE = 1 << 17
 PIECES = 16
 
 
 @in_place
 def one_user_each(rows):
-    """Whether the observations stand in the order of their users, so that none of them is of two users."""
+    """Whether the observations stand in the order of their users, so that none of them is of two
+    users."""
     for j in range(1, rows.shape[0]):
         if rows[j] <= rows[j - 1]:
             return False
@@ -71,7 +77,8 @@ def add_gram(places, z, latent, terms, linear, matrix):
 
 @in_place
 def tabulate_effects(begin, end, places, z, terms, heads, effects):
-    """In place: effects (numbers, observations of a piece) become the e_i of the observations from begin to end.
+    """In place: effects (numbers, observations of a piece) become the e_i of the observations from
+    begin to end.
 
     heads (U,): how far the observations of each user have been gone through, moved on.
     """
@@ -106,7 +113,9 @@ def add_effects(begin, end, effects, terms, linear, matrix):
     weighted = np.empty(n)
     for i in range(linear.shape[0]):
         for t in range(n):
-            weighted[t] = effects[i, t] * (precision[0] if precision.shape[0] == 1 else precision[begin + t])
+            weighted[t] = effects[i, t] * (
+                precision[0] if precision.shape[0] == 1 else precision[begin + t]
+            )
         linear[i] += product(weighted, terms.residual, begin, n)
         for j in range(i + 1):
             matrix[i, j] += product(weighted, effects[j], 0, n)
@@ -114,7 +123,8 @@ def add_effects(begin, end, effects, terms, linear, matrix):
 
 @compiled
 def add_observations(places, z, terms, linear, matrix):
-    """In place: b and A of a group gain what the observations bring, piece by piece; each user's must be in ascending order."""
+    """In place: b and A of a group gain what the observations bring, piece by piece; each user's
+    must be in ascending order."""
     n_rows, size = terms.residual.shape[0], linear.shape[0]
     height = min(n_rows, max(TABLE // size, (n_rows + PIECES - 1) // PIECES))
     effects, heads = np.empty((size, height)), terms.starts[:-1].copy()
@@ -128,7 +138,8 @@ def add_observations(places, z, terms, linear, matrix):
 
 @compiled
 def draw_step(rng, linear, matrix):
-    """In place: b becomes a draw δ of N(A⁻¹ b, A⁻¹), or zero where the factor of A would lose digits; A is used up.
+    """In place: b becomes a draw δ of N(A⁻¹ b, A⁻¹), or zero where the factor of A would lose
+    digits; A is used up.
 
     A depends on nothing that moves, so leaving the move out there keeps the posterior.
     """
@@ -149,7 +160,8 @@ def draw_step(rng, linear, matrix):
 
 @compiled
 def add_independent(z, terms, linears, matrices):
-    """In place: b (K q,) and A (K, q, q) of every component gain what the observations bring, which are of one user each."""
+    """In place: b (K q,) and A (K, q, q) of every component gain what the observations bring, which
+    are of one user each."""
     n_dims = terms.loads.shape[1]
     gradient, curvature = np.empty(n_dims), np.empty((n_dims, n_dims))
     for u in range(z.shape[0]):
@@ -163,7 +175,8 @@ def add_independent(z, terms, linears, matrices):
 
 @compiled
 def independent_steps(rng, z, means, base, terms):
-    """The steps of all components (K q,) where each observation is of one user: a component's depends on no other's."""
+    """The steps of all components (K q,) where each observation is of one user: a component's
+    depends on no other's."""
     n_components, n_dims = means.shape
     steps, matrices = np.zeros(n_components * n_dims), np.zeros((n_components, n_dims, n_dims))
     add_independent(z, terms, steps, matrices)
@@ -191,7 +204,8 @@ def step_of_group(rng, group, places, z, means, base, latent, terms):
 
 @in_place
 def take_step(step, places, z, means, latent, terms):
-    """In place on means, latent and, where there is no gram matrix, residuals: the components with a place take their step."""
+    """In place on means, latent and, where there is no gram matrix, residuals: the components with
+    a place take their step."""
     n_components, n_dims = means.shape
     for k in range(n_components):
         for i in range(n_dims if places[k] >= 0 else 0):
@@ -231,13 +245,21 @@ def relocate(rng, z, means, base, latent, terms):
         places[:] = -1
         for g in range(group.shape[0]):
             places[group[g]] = g * n_dims
-        take_step(step_of_group(rng, group, places, z, moved, base, latent, terms), places, z, moved, latent, terms)
+        take_step(
+            step_of_group(rng, group, places, z, moved, base, latent, terms),
+            places,
+            z,
+            moved,
+            latent,
+            terms,
+        )
     return moved
 
 
 @compiled
 def relocate_in_turn(rng, z, means, base, latent, terms):
-    """``relocate``, in some of the steps only where it is costly; whether in this one is chance. Returns the means."""
+    """``relocate``, in some of the steps only where it is costly; whether in this one is chance.
+    Returns the means."""
     uniform = random(rng)
     if terms.gram.shape[0] > 0 or uniform < SHARE or one_user_each(terms.rows):
         return relocate(rng, z, means, base, latent, terms)

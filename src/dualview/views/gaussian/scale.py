@@ -1,16 +1,20 @@
-"""Moves of a Gaussian view's scale: of W_0 and β without the precisions S_k, and of W_0 together with latent vectors.
+"""Moves of a Gaussian view's scale: of W_0 and β without the precisions S_k, and of W_0 together
+with latent vectors.
 
-All but the last integrate the S_k out of (M1) and (M3). Given z, the vectors and the means μ_k, with C_k the scatter of
-cluster k about its mean,
+All but the last integrate the S_k out of (M1) and (M3). Given z, the vectors and the means μ_k,
+with C_k the scatter of cluster k about its mean,
 
-    p(vectors | W_0, β) ∝ Π_k Π_{d<D} Γ((β + n_k − d)/2)/Γ((β − d)/2) |β W_0|^(−n_k/2) |I + (β W_0)⁻¹ C_k|^(−(β + n_k)/2).
+    p(vectors | W_0, β) ∝ Π_k Π_{d<D} Γ((β + n_k − d)/2)/Γ((β − d)/2) |β W_0|^(−n_k/2) |I + (β
+    W_0)⁻¹ C_k|^(−(β + n_k)/2).
 
-First each column of L, W_0 = L Lᵀ, alone: column d times √c, which makes L E Lᵀ of W_0, E = I but E_dd = c. With
-B_k = L⁻¹ C_k L⁻ᵀ the determinant |β E + B_k| is c β + h_kd times what does not change, h_kd = B_dd − bᵀ (β I + B')⁻¹ b, where b
-is the rest of row d and B' the rest of the matrix. dW_0 grows by c^(D − d), d = 0, 1, …, and tr W_0 by (c − 1)|l_d|².
+First each column of L, W_0 = L Lᵀ, alone: column d times √c, which makes L E Lᵀ of W_0, E = I but
+E_dd = c. With B_k = L⁻¹ C_k L⁻ᵀ the determinant |β E + B_k| is c β + h_kd times what does not
+change, h_kd = B_dd − bᵀ (β I + B')⁻¹ b, where b is the rest of row d and B' the rest of the matrix.
+dW_0 grows by c^(D − d), d = 0, 1, …, and tr W_0 by (c − 1)|l_d|².
 
-Then the size of W_0, and β. With the eigenvalues λ_ki of W_0⁻¹ C_k the last determinant is Π_i (1 + λ_ki/(c β)) after
-W_0 → c W_0, so one table of them serves both. Drawing the S_k right afterwards makes all of it a joint update.
+Then the size of W_0, and β. With the eigenvalues λ_ki of W_0⁻¹ C_k the last determinant is Π_i (1 +
+λ_ki/(c β)) after W_0 → c W_0, so one table of them serves both. Drawing the S_k right afterwards
+makes all of it a joint update.
 """
 
 import math
@@ -54,7 +58,8 @@ def scatter_roots(whitened):
 
 @compiled
 def _log_multigamma(argument, n_dims):
-    """Σ_{d<D} lnΓ(a − d/2) up to a multiple of D; two at a time by Γ(a) Γ(a − ½) ∝ 4⁻ᵃ Γ(2a − 1)."""
+    """Σ_{d<D} lnΓ(a − d/2) up to a multiple of D; two at a time by Γ(a) Γ(a − ½) ∝ 4⁻ᵃ Γ(2a −
+    1)."""
     total = 0.0
     for d in range(0, n_dims - 1, 2):
         double = 2.0 * argument - d
@@ -124,7 +129,8 @@ def _log_determinants(dof, scale, counts, roots):
 
 @in_place
 def log_dof_density(log_spare, parameters):
-    """Log density of y = ln(β − β_min) without the S_k; parameters: counts, roots, β_min − D + 1."""
+    """Log density of y = ln(β − β_min) without the S_k; parameters: counts, roots, β_min − D +
+    1."""
     counts, roots, least = parameters
     if abs(log_spare) > 700.0:
         return -math.inf
@@ -139,13 +145,18 @@ def log_dof_density(log_spare, parameters):
 
 @in_place
 def log_scale_density(log_scale, parameters):
-    """Log density of t = ln c along W_0 → c W_0, without the S_k; parameters: counts, roots, β, tr W_0, ω."""
+    """Log density of t = ln c along W_0 → c W_0, without the S_k; parameters: counts, roots, β, tr
+    W_0, ω."""
     counts, roots, dof, trace, prior_dof = parameters
     if abs(log_scale) > 700.0:
         return -math.inf
     n_dims = roots.shape[1]
     scale = math.exp(log_scale)
-    return _log_determinants(dof, scale, counts, roots) + 0.5 * n_dims * prior_dof * log_scale - 0.5 * prior_dof * scale * trace
+    return (
+        _log_determinants(dof, scale, counts, roots)
+        + 0.5 * n_dims * prior_dof * log_scale
+        - 0.5 * prior_dof * scale * trace
+    )
 
 
 _sample_log_spare = sampler(log_dof_density)
@@ -159,18 +170,23 @@ def draw_scales(rng, counts, roots, trace, dof, hyperprior=PUBLISHED):
     prior_dof = float(n_dims - 1 + hyperprior.of_spreads)
     smallest = n_dims - 1 + least
     scale = math.exp(_sample_log_scale(rng, (counts, roots, dof, trace, prior_dof), 0.0, 1.0))
-    log_spare = _sample_log_spare(rng, (counts, scaled(roots, 1.0 / scale), least), math.log(dof - smallest), 2.0)
+    log_spare = _sample_log_spare(
+        rng, (counts, scaled(roots, 1.0 / scale), least), math.log(dof - smallest), 2.0
+    )
     return scale, math.exp(log_spare) + smallest
 
 
 @in_place
 def log_column_density(log_scale, parameters):
-    """Log density of t = ln c along one column of L, without the S_k; parameters: counts, h (K, 1), β, |l_d|², D, d, ω."""
+    """Log density of t = ln c along one column of L, without the S_k; parameters: counts, h (K, 1),
+    β, |l_d|², D, d, ω."""
     counts, heights, dof, square, n_dims, d, prior_dof = parameters
     if abs(log_scale) > 700.0:
         return -math.inf
     scale = math.exp(log_scale)
-    prior = (n_dims - d + 0.5 * (prior_dof - n_dims - 1.0)) * log_scale - 0.5 * prior_dof * scale * square
+    prior = (
+        n_dims - d + 0.5 * (prior_dof - n_dims - 1.0)
+    ) * log_scale - 0.5 * prior_dof * scale * square
     return _log_determinants(dof, scale, counts, heights) + prior
 
 
@@ -179,7 +195,8 @@ _sample_column_scale = sampler(log_column_density)
 
 @compiled
 def column_heights(d, dof, whitened, heights):
-    """In place: h (K, 1) of column d, as a sum of squares: rᵀ (I + Σ q qᵀ/β)⁻¹ r, r the row d of ``whiten``, q the others."""
+    """In place: h (K, 1) of column d, as a sum of squares: rᵀ (I + Σ q qᵀ/β)⁻¹ r, r the row d of
+    ``whiten``, q the others."""
     n_components, n_dims = whitened.shape[:2]
     factor, vector, root = np.empty((n_dims, n_dims)), np.empty(n_dims), math.sqrt(dof)
     for k in range(n_components):
@@ -222,8 +239,8 @@ def redraw_columns(rng, counts, whitened, base_factor, dof, hyperprior=PUBLISHED
 def log_latent_scale_density(log_scale, parameters):
     """Log density of t = ln c along W_0 → c W_0, S_k → S_k/c, f_u − μ_{z_u} → √c (f_u − μ_{z_u}).
 
-    Everything in the view but the prior of W_0 is the same all along; the likelihood changes by a quadratic in √c − 1.
-    Parameters: its slope and curvature at √c = 1, tr W_0, D, ω.
+    Everything in the view but the prior of W_0 is the same all along; the likelihood changes by a
+    quadratic in √c − 1. Parameters: its slope and curvature at √c = 1, tr W_0, D, ω.
     """
     slope, curvature, trace, n_dims, prior_dof = parameters
     if abs(log_scale) > 700.0:
@@ -233,7 +250,7 @@ def log_latent_scale_density(log_scale, parameters):
     return prior + slope * step - 0.5 * curvature * step * step
 
 
-# From where a chain starts, or after a jump of what else explains the vectors, the likelihood may want them all at their means:
+# From where a chain starts, or after a jump of what else explains the vectors, the likelihood may
 # then the density is nearly flat down to scales that rounding makes zero.
 _sample_latent_scale = sampler(log_latent_scale_density, reach=10)
 
@@ -241,4 +258,6 @@ _sample_latent_scale = sampler(log_latent_scale_density, reach=10)
 @inlined
 def draw_latent_scale(rng, slope, curvature, trace, n_dims, prior_dof):
     """c of the joint move of W_0, the S_k and the latent vectors."""
-    return math.exp(_sample_latent_scale(rng, (slope, curvature, trace, n_dims, prior_dof), 0.0, 1.0))
+    return math.exp(
+        _sample_latent_scale(rng, (slope, curvature, trace, n_dims, prior_dof), 0.0, 1.0)
+    )

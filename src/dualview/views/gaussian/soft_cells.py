@@ -1,11 +1,13 @@
-"""q of the cells of a table that are not exact, given the user's component: (M14) for a variational engine.
+"""q of the cells of a table that are not exact, given the user's component: (M14) for a variational
+engine.
 
-q(z_u = k) q(x_u | k) is one factor. Given k, missing cells have their exact optimum: normal given all other cells of the user.
-Interval cells are independent of each other, each normal and truncated to its interval. That is the only approximation here
-besides the mean field itself, and with it every expectation is known.
+q(z_u = k) q(x_u | k) is one factor. Given k, missing cells have their exact optimum: normal given
+all other cells of the user. Interval cells are independent of each other, each normal and truncated
+to its interval. That is the only approximation here besides the mean field itself, and with it
+every expectation is known.
 
-Everything is in the data's units. n users have cells that are not exact; they are sorted by the pattern of their missing cells,
-of which there are P. D columns, K components.
+Everything is in the data's units. n users have cells that are not exact; they are sorted by the
+pattern of their missing cells, of which there are P. D columns, K components.
 """
 
 from dataclasses import dataclass, replace
@@ -24,10 +26,11 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class HiddenTable(NamedTuple):
-    """What is known of the n users: bounds (n, D), their pattern (n,), the missing cells of the patterns (P, D).
+    """What is known of the n users: bounds (n, D), their pattern (n,), the missing cells of the
+    patterns (P, D).
 
-    users (n,): who they are. starts (P,): where the users of each pattern begin. intervals: for each column, which of the n
-    have an interval there.
+    users (n,): who they are. starts (P,): where the users of each pattern begin. intervals: for
+    each column, which of the n have an interval there.
     """
 
     source: Intervals
@@ -49,7 +52,16 @@ class HiddenTable(NamedTuple):
         known = hidden[users] & ~source.is_missing[users]
         starts = np.searchsorted(pattern, np.arange(len(patterns)))
         intervals = [np.flatnonzero(column) for column in known.T]
-        return cls(source, users, source.low[users], source.high[users], pattern, patterns, starts, intervals)
+        return cls(
+            source,
+            users,
+            source.low[users],
+            source.high[users],
+            pattern,
+            patterns,
+            starts,
+            intervals,
+        )
 
     def sums(self, values: Array) -> Array:
         """Sums over the users of each pattern of values (n, …), (P, …)."""
@@ -57,10 +69,11 @@ class HiddenTable(NamedTuple):
 
 
 class _Conditional(NamedTuple):
-    """A component given the cells that a pattern shows, for P patterns: precisions of those cells (P, D, D), 0 elsewhere.
+    """A component given the cells that a pattern shows, for P patterns: precisions of those cells
+    (P, D, D), 0 elsewhere.
 
-    loadings (P, D, D): of all cells on those shown. covariances (P, D, D): of missing cells given those. log_determinants (P,):
-    of the precision of missing cells given those.
+    loadings (P, D, D): of all cells on those shown. covariances (P, D, D): of missing cells given
+    those. log_determinants (P,): of the precision of missing cells given those.
     """
 
     precisions: Array
@@ -78,13 +91,16 @@ class _Conditional(NamedTuple):
         covariances = 0.5 * (covariances + np.swapaxes(covariances, 1, 2))
         shown = ~missing[:, None, :]
         loadings = np.where(missing[:, :, None], -(covariances @ precision) * shown, unit)
-        precisions = (precision - precision @ covariances @ precision) * (shown & ~missing[:, :, None])
+        precisions = (precision - precision @ covariances @ precision) * (
+            shown & ~missing[:, :, None]
+        )
         return cls(precisions, loadings, covariances, np.linalg.slogdet(own)[1])
 
 
 @dataclass(frozen=True)
 class SoftCells:
-    """q(x_u | k): means (K, n, D), variances (K, n, D) of interval cells, and what missing cells are given the others.
+    """q(x_u | k): means (K, n, D), variances (K, n, D) of interval cells, and what missing cells
+    are given the others.
 
     loadings, covariances (K, P, D, D): as in ``_Conditional``. entropies (K, n).
     """
@@ -121,11 +137,15 @@ class SoftCells:
         return (self.means - self.table.source.mean) @ self.table.source.inverse.T
 
     def updated(self, means: Array, precisions: Array) -> "SoftCells":
-        """The best q given components with these means (K, D) and precisions (K, D, D) in working units.
+        """The best q given components with these means (K, D) and precisions (K, D, D) in working
+        units.
 
         Interval cells are updated one column at a time, each given where the others are.
         """
-        parts = [self._of_component(k, *self._in_data_units(means[k], precisions[k])) for k in range(len(means))]
+        parts = [
+            self._of_component(k, *self._in_data_units(means[k], precisions[k]))
+            for k in range(len(means))
+        ]
         return SoftCells(self.table, *(np.stack(part) for part in zip(*parts, strict=True)))
 
     def _in_data_units(self, mean: Array, precision: Array) -> tuple[Array, Array]:
@@ -133,15 +153,20 @@ class SoftCells:
         return source.mean + source.factor @ mean, source.inverse.T @ precision @ source.inverse
 
     def _of_component(self, k: int, mean: Array, precision: Array) -> tuple[Array, ...]:
-        """Means, variances, loadings, covariances and entropies given a component in the data's units."""
+        """Means, variances, loadings, covariances and entropies given a component in the data's
+        units."""
         table, given = self.table, _Conditional.of(precision, self.table.patterns)
         values = np.where(table.patterns[table.pattern], 0.0, self.means[k] - mean)
         variances, n_missing = np.zeros_like(values), table.patterns.sum(axis=1)
         entropies = (0.5 * (n_missing * (1.0 + _LOG_2PI) - given.log_determinants))[table.pattern]
         for d, known in enumerate(table.intervals):
             if len(known):
-                middle, sd = _truncated_at(d, values[known], given.precisions[table.pattern[known], d])
-                low, high = ((end[known, d] - mean[d] - middle) / sd for end in (table.low, table.high))
+                middle, sd = _truncated_at(
+                    d, values[known], given.precisions[table.pattern[known], d]
+                )
+                low, high = (
+                    (end[known, d] - mean[d] - middle) / sd for end in (table.low, table.high)
+                )
                 shift, share = truncated_moments(low, high)
                 values[known, d], variances[known, d] = middle + sd * shift, sd**2 * share
                 mass = log_mass(low, high, (table.high[known, d] - table.low[known, d]) / sd)
@@ -150,7 +175,8 @@ class SoftCells:
         return expected, variances, given.loadings, given.covariances, entropies
 
     def scores(self, means: Array, precisions: Array) -> Array:
-        """−E (x − μ_k)ᵀ S_k (x − μ_k)/2 + the entropy of q(x | k), (K, n), in working units' components."""
+        """−E (x − μ_k)ᵀ S_k (x − μ_k)/2 + the entropy of q(x | k), (K, n), in working units'
+        components."""
         table, found = self.table, self.entropies.copy()
         for k in range(len(means)):
             mean, precision = self._in_data_units(means[k], precisions[k])
@@ -177,18 +203,29 @@ class SoftCells:
         names = ("means", "variances", "loadings", "covariances", "entropies")
         return replace(self, **{name: getattr(self, name)[components] for name in names})
 
-    def draw(self, rng: np.random.Generator, z: NDArray[np.int64], own: Components, components: Components) -> Array:
+    def draw(
+        self,
+        rng: np.random.Generator,
+        z: NDArray[np.int64],
+        own: Components,
+        components: Components,
+    ) -> Array:
         """Cells of users in clusters z (U,), in the order of ``Intervals.cells``.
 
-        Interval cells come from q, whose components are ``own`` (means and precisions); missing ones from their distribution
-        given all others and drawn components (means and precision factors).
+        Interval cells come from q, whose components are ``own`` (means and precisions); missing
+        ones from their distribution given all others and drawn components (means and precision
+        factors).
         """
         table, source = self.table, self.table.source
         labels, values = z[table.users], np.empty(table.low.shape)
         for k in np.unique(labels):
             mine = np.flatnonzero(labels == k)
-            shown = self._drawn_intervals(rng, int(k), mine, *self._in_data_units(own.means[k], own.factors[k]))
-            mean, precision = self._in_data_units(components.means[k], components.factors[k] @ components.factors[k].T)
+            shown = self._drawn_intervals(
+                rng, int(k), mine, *self._in_data_units(own.means[k], own.factors[k])
+            )
+            mean, precision = self._in_data_units(
+                components.means[k], components.factors[k] @ components.factors[k].T
+            )
             values[mine] = self._drawn_missing(rng, shown, table.pattern[mine], mean, precision)
         users, columns = source.cells
         rows = np.empty(len(source.low), dtype=np.intp)
@@ -196,9 +233,15 @@ class SoftCells:
         return np.asarray(values[rows[users], columns])
 
     def _drawn_missing(
-        self, rng: np.random.Generator, shown: Array, pattern: NDArray[np.intp], mean: Array, precision: Array
+        self,
+        rng: np.random.Generator,
+        shown: Array,
+        pattern: NDArray[np.intp],
+        mean: Array,
+        precision: Array,
     ) -> Array:
-        """Complete vectors (…, D) of users whose other cells are these, with missing cells drawn given a component."""
+        """Complete vectors (…, D) of users whose other cells are these, with missing cells drawn
+        given a component."""
         chosen, place = np.unique(pattern, return_inverse=True)
         missing = self.table.patterns[chosen]
         given = _Conditional.of(precision, missing)
@@ -210,14 +253,23 @@ class SoftCells:
         return np.asarray(np.where(missing[place], expected + noise, shown))
 
     def _drawn_intervals(
-        self, rng: np.random.Generator, k: int, mine: NDArray[np.intp], mean: Array, precision: Array
+        self,
+        rng: np.random.Generator,
+        k: int,
+        mine: NDArray[np.intp],
+        mean: Array,
+        precision: Array,
     ) -> Array:
-        """Values (…, D) of some users of a component: interval cells drawn from q, others as they are expected."""
+        """Values (…, D) of some users of a component: interval cells drawn from q, others as they
+        are expected."""
         table, values = self.table, np.asarray(self.means[k, mine])
         if not self.has_intervals:
             return values
         given = _Conditional.of(precision, table.patterns)
-        away, drawn = np.where(table.patterns[table.pattern[mine]], 0.0, values - mean), values.copy()
+        away, drawn = (
+            np.where(table.patterns[table.pattern[mine]], 0.0, values - mean),
+            values.copy(),
+        )
         chosen = np.zeros(len(table.users), dtype=np.intp)
         chosen[mine] = np.arange(1, len(mine) + 1)
         for d, known in enumerate(table.intervals):
@@ -232,7 +284,8 @@ class SoftCells:
 
 
 def _by_pattern(matrices: Array, pattern: NDArray[np.intp], values: Array) -> Array:
-    """Each user's values (n, D) multiplied by the matrix of its pattern; users are sorted by pattern (n,)."""
+    """Each user's values (n, D) multiplied by the matrix of its pattern; users are sorted by
+    pattern (n,)."""
     found, ends = np.empty_like(values), np.searchsorted(pattern, np.arange(len(matrices) + 1))
     for matrix, first, end in zip(matrices, ends[:-1], ends[1:], strict=True):
         found[first:end] = values[first:end] @ matrix.T
@@ -240,7 +293,8 @@ def _by_pattern(matrices: Array, pattern: NDArray[np.intp], values: Array) -> Ar
 
 
 def _truncated_at(d: int, values: Array, rows: Array) -> tuple[Array, Array]:
-    """Location and scale of a cell's distribution before it is truncated, of users with values (n, D) about the mean.
+    """Location and scale of a cell's distribution before it is truncated, of users with values (n,
+    D) about the mean.
 
     rows (n, D): row d of the precision of the cells that are shown.
     """

@@ -1,7 +1,9 @@
-"""Splits and merges of clusters in a Gaussian view: what is known about clusters and sets of users, and their weights.
+"""Splits and merges of clusters in a Gaussian view: what is known about clusters and sets of users,
+and their weights.
 
-The precision of a new set of n users is proposed from q(S) = W(β + n − 1, M⁻¹), M = β W_0 + scatter of its vectors about their
-average; its mean is integrated out of all that is compared, and drawn at the end. Its weight is w = p(S) p(vectors | S) / q(S).
+The precision of a new set of n users is proposed from q(S) = W(β + n − 1, M⁻¹), M = β W_0 + scatter
+of its vectors about their average; its mean is integrated out of all that is compared, and drawn at
+the end. Its weight is w = p(S) p(vectors | S) / q(S).
 """
 
 import math
@@ -12,26 +14,38 @@ import numpy as np
 from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.dispatch import register
 from dualview.numerics.draws import log_root, normal, wishart_factor
-from dualview.numerics.linalg import add_to_cholesky, cholesky, factorise, join_cholesky, multiply, outer_square, solve_lower
+from dualview.numerics.linalg import (
+    add_to_cholesky,
+    cholesky,
+    factorise,
+    join_cholesky,
+    multiply,
+    outer_square,
+    solve_lower,
+)
 from dualview.numerics.special import log_rising
 from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian.conditionals import component_mean
 from dualview.views.gaussian.kind import Gaussian
 
-_LARGEST_DOF = 1e10  # of β: beyond it the weights would lose digits, and there are no moves, which never change β
+# of β: beyond it the weights would lose digits, and there are no moves, which never change β
+_LARGEST_DOF = 1e10
 
 
 class Moments(NamedTuple):
-    """averages (n, D) of some sets of vectors, and lower factors (n, D, D) of their scatter or of M."""
+    """averages (n, D) of some sets of vectors, and lower factors (n, D, D) of their scatter or of
+    M."""
 
     averages: Array
     spreads: Array
 
 
 class GaussianSplit(NamedTuple):
-    """root: the lower factor of β W_0. clusters: every column's average and scatter. sets: averages and M of A, B and C.
+    """root: the lower factor of β W_0. clusters: every column's average and scatter. sets: averages
+    and M of A, B and C.
 
-    proposed (3, D, D): the sets' precision factors. work (4, D): to work in. constant: what every weight has,
+    proposed (3, D, D): the sets' precision factors. work (4, D): to work in. constant: what every
+    weight has,
     ln|R_0|/2 − (D/2) ln 2.
     """
 
@@ -73,7 +87,9 @@ def split_start(z, counts, view):
     for u in range(z.shape[0]):
         join_moments(u, z[u], seen[z[u]], view.vectors, clusters, work[0])
         seen[z[u]] += 1
-    return GaussianSplit(view.vectors, view.components, base, root, clusters, sets, proposed, work, constant)
+    return GaussianSplit(
+        view.vectors, view.components, base, root, clusters, sets, proposed, work, constant
+    )
 
 
 @in_place
@@ -139,15 +155,30 @@ def propose(rng, s, n, split):
 
 @compiled
 def log_weight(s, n, split):
-    base, root, factors, spreads, dof = split.base, split.root, split.proposed, split.sets.spreads, split.base.dof
+    base, root, factors, spreads, dof = (
+        split.base,
+        split.root,
+        split.proposed,
+        split.sets.spreads,
+        split.base.dof,
+    )
     n_dims, total = root.shape[0], split.constant
-    away, pulled, held, matrix = split.work[0], split.work[1], split.work[2], np.empty((n_dims, n_dims))
+    away, pulled, held, matrix = (
+        split.work[0],
+        split.work[1],
+        split.work[2],
+        np.empty((n_dims, n_dims)),
+    )
     for i in range(n_dims):
         total += log_root(factors[s, i, i]) + log_rising(0.5 * (dof - i), 0.5 * (n - 1.0))
-        total -= (n - 1.0) * math.log(root[i, i]) + (dof + n - 1.0) * math.log(spreads[s, i, i] / root[i, i])
+        total -= (n - 1.0) * math.log(root[i, i]) + (dof + n - 1.0) * math.log(
+            spreads[s, i, i] / root[i, i]
+        )
         away[i] = split.sets.averages[s, i] - base.mean[i]
     outer_square(factors[s], float(n), matrix)  # n S
-    for i in range(n_dims):  # the average's covariance about μ_0 is (n S)⁻¹ + R_0⁻¹, its precision n S Λ⁻¹ R_0, Λ = R_0 + n S
+    for i in range(
+        n_dims
+    ):  # the average's covariance about μ_0 is (n S)⁻¹ + R_0⁻¹, its precision n S Λ⁻¹ R_0, Λ = R_0 + n S  # noqa: E501
         pulled[i] = held[i] = 0.0
         for j in range(n_dims):
             pulled[i] += matrix[i, j] * away[j]
@@ -186,7 +217,9 @@ def squared_length(vector, centre, factor, work):
 
 @in_place
 def distance(u, s, n, split):
-    square = squared_length(split.vectors[u], split.sets.averages[s], split.sets.spreads[s], split.work[0])
+    square = squared_length(
+        split.vectors[u], split.sets.averages[s], split.sets.spreads[s], split.work[0]
+    )
     return 0.5 * (split.base.dof + n) * math.log1p(square * n / (n + 1.0))
 
 
@@ -206,7 +239,9 @@ def accept(rng, column, s, n, split):
         split.work[3, i] = n * split.sets.averages[s, i]
         for j in range(n_dims):
             factors[column, i, j] = split.proposed[s, i, j]
-    component_mean(linear, base.precision, float(n), split.work[3], factors[column], means[column], matrix)
+    component_mean(
+        linear, base.precision, float(n), split.work[3], factors[column], means[column], matrix
+    )
     normal(rng, means[column], matrix)
 
 

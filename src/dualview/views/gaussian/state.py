@@ -8,7 +8,8 @@ from dualview.views.base import Array, Base, Components
 
 
 class GaussianState(NamedTuple):
-    """Everything a Gaussian view learns. cells (n,): values of the cells that are not exact, in the data's units."""
+    """Everything a Gaussian view learns. cells (n,): values of the cells that are not exact, in the
+    data's units."""
 
     components: Components
     base: Base

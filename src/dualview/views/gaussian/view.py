@@ -1,4 +1,5 @@
-"""A mixture of Gaussians over one vector per user, observed or latent, in working units (m = 0, Σ = I).
+"""A mixture of Gaussians over one vector per user, observed or latent, in working units (m = 0, Σ =
+I).
 
 x (U, D), z (U,), means (K, D), factors (K, D, D) upper triangular with S_k = T_k T_kᵀ.
 """
@@ -14,7 +15,12 @@ from dualview.numerics.streams import stream_of
 from dualview.views.approximation import Approximation
 from dualview.views.base import Array, Base, Components, Labels, View
 from dualview.views.gaussian import conditionals, density
-from dualview.views.gaussian.approximation import GaussianApproximation, GaussianFactors, SoftSums, centres_at
+from dualview.views.gaussian.approximation import (
+    GaussianApproximation,
+    GaussianFactors,
+    SoftSums,
+    centres_at,
+)
 from dualview.views.gaussian.interval_kind import IntervalGaussian
 from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.kind import Gaussian
@@ -29,7 +35,8 @@ _SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
 
 @dataclass(frozen=True)
 class GaussianView(View):
-    """(M1) to (M7) for vectors of n_dims dimensions, with the paper's R_0 and β or, by the hyperprior, lighter tails."""
+    """(M1) to (M7) for vectors of n_dims dimensions, with the paper's R_0 and β or, by the
+    hyperprior, lighter tails."""
 
     n_dims: int
     hyperprior: Hyperprior = PUBLISHED
@@ -56,12 +63,16 @@ class GaussianView(View):
         x = self.completed(state, x)
         return float(density.log_view(x, z, state.components, state.base, self.hyperprior))
 
-    def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> GaussianState:
-        """A state to start from: W_0 and β as the clusters suggest, μ_0 and R_0 at their priors' centers, components drawn.
+    def start(
+        self, rng: np.random.Generator, x: Array, z: Labels, n_components: int
+    ) -> GaussianState:
+        """A state to start from: W_0 and β as the clusters suggest, μ_0 and R_0 at their priors'
+        centers, components drawn.
 
-        Nothing here changes the posterior. Were W_0 at its center too, which is the spread of all vectors, and clusters well
-        apart, then the precisions would be unlike W_0⁻¹ in most directions; the first sweep would explain that by a β next to
-        its bound D − 1, where components of any shape are likely, and take many sweeps to come back. From a β that is very
+        Nothing here changes the posterior. Were W_0 at its center too, which is the spread of all
+        vectors, and clusters well apart, then the precisions would be unlike W_0⁻¹ in most
+        directions; the first sweep would explain that by a β next to its bound D − 1, where
+        components of any shape are likely, and take many sweeps to come back. From a β that is very
         unlikely a slice is very wide, and the first sweep would take β anywhere.
         """
         means = np.zeros((n_components, self.n_dims))
@@ -72,7 +83,9 @@ class GaussianView(View):
         within = _within_clusters(sums.counts, sums.scatters)
         dof = _likely_dof(sums.counts, sums.scatters, within, self.hyperprior.least_of_vectors)
         base = Base(np.zeros(self.n_dims), np.eye(self.n_dims), within, dof)
-        return GaussianState(conditionals.draw_components(stream_of(rng), sums, base), base, self.start_cells(x))
+        return GaussianState(
+            conditionals.draw_components(stream_of(rng), sums, base), base, self.start_cells(x)
+        )
 
     def soft_vectors(self, x: Array, n_components: int) -> SoftVectors:
         """The vectors, with q of cells that are not exact."""
@@ -89,7 +102,8 @@ class GaussianView(View):
         return centres_at(means)
 
     def approximate_sums(self, n_users: int, spread: Array, sums: SoftSums) -> Approximation:
-        """q to start from, given sums over n_users users, as ``GaussianApproximation.begun`` takes them."""
+        """q to start from, given sums over n_users users, as ``GaussianApproximation.begun`` takes
+        them."""
         return GaussianApproximation.begun(n_users, spread, sums, self.hyperprior)
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:
@@ -124,9 +138,15 @@ class GaussianView(View):
         return self.intervals.record(state.cells, x)[1]
 
     def redraw_cells(
-        self, rng: np.random.Generator, state: GaussianState, x: Array, z: Labels, followers: Followers
+        self,
+        rng: np.random.Generator,
+        state: GaussianState,
+        x: Array,
+        z: Labels,
+        followers: Followers,
     ) -> tuple[GaussianState, Array]:
-        """The state with cells drawn given latent vectors that follow features, and the g (U, q) that this leaves."""
+        """The state with cells drawn given latent vectors that follow features, and the g (U, q)
+        that this leaves."""
         record = self.record(state, x, np.empty((self.n_dims, 0)))
         assert isinstance(record, IntervalGaussian)
         slopes, deviations, prior, terms, acts = followers
@@ -139,15 +159,20 @@ class GaussianView(View):
 
     def observed(self, x: Array, before: Array) -> tuple["GaussianView", Array]:  # noqa: ARG002
         """Complete vectors as they would be observed."""
-        return self if self.intervals is None else replace(self, intervals=self.intervals.observe(x)), x
+        return self if self.intervals is None else replace(
+            self, intervals=self.intervals.observe(x)
+        ), x
 
     def record(self, state: GaussianState, x: Array, rows: Array) -> Gaussian | IntervalGaussian:
-        """The state with its vectors as the sampler sees it; the vectors of a table, which change, copied."""
+        """The state with its vectors as the sampler sees it; the vectors of a table, which change,
+        copied."""
         cores = np.empty((0, self.n_dims, self.n_dims))
         if self.intervals is None:
             return Gaussian(x, rows, state.components, cores, state.base, self.hyperprior)
         cells, vectors, columns = self.intervals.record(state.cells, x)
-        return IntervalGaussian(vectors, columns, state.components, cores, state.base, self.hyperprior, cells)
+        return IntervalGaussian(
+            vectors, columns, state.components, cores, state.base, self.hyperprior, cells
+        )
 
     def state(self, record: Gaussian | IntervalGaussian) -> GaussianState:
         """What a sweep has left, as a state."""
@@ -157,7 +182,12 @@ class GaussianView(View):
 
     def restored(self, parts: dict[str, Any]) -> GaussianState:
         """The state with these parts, by name."""
-        base = Base(parts["base_mean"], parts["base_precision"], parts["base_covariance"], float(parts["base_dof"]))
+        base = Base(
+            parts["base_mean"],
+            parts["base_precision"],
+            parts["base_covariance"],
+            float(parts["base_dof"]),
+        )
         cells = np.asarray(parts.get("cells", np.empty(0)))
         return GaussianState(Components(parts["means"], parts["factors"]), base, cells)
 
@@ -166,15 +196,20 @@ class GaussianView(View):
         return record.components
 
     def is_narrow(self, record: Gaussian, least: float) -> bool:
-        """Whether clusters are so narrow in some direction that their variance is below the least, or is no number."""
+        """Whether clusters are so narrow in some direction that their variance is below the least,
+        or is no number."""
         covariance = record.base.covariance
-        return bool(covariance.size) and not (np.isfinite(covariance).all() and np.linalg.eigvalsh(covariance)[0] >= least)
+        return bool(covariance.size) and not (
+            np.isfinite(covariance).all() and np.linalg.eigvalsh(covariance)[0] >= least
+        )
 
 
 def no_table(n_users: int, n_components: int) -> IntervalGaussian:
     """The record of a table's view of no dimensions."""
     empty = np.empty((n_users, 0))
-    cells = Intervals(empty, empty, np.empty(0), np.empty((0, 0)), np.empty((0, 0))).record(np.empty(0), empty)[0]
+    cells = Intervals(empty, empty, np.empty(0), np.empty((0, 0)), np.empty((0, 0))).record(
+        np.empty(0), empty
+    )[0]
     return IntervalGaussian(*no_view(n_users, n_components), cells)
 
 
@@ -182,19 +217,30 @@ def no_view(n_users: int, n_components: int) -> Gaussian:
     """The record of a view of no dimensions."""
     base = Base(np.empty(0), np.empty((0, 0)), np.empty((0, 0)), 1.0)
     components = Components(np.empty((n_components, 0)), np.empty((n_components, 0, 0)))
-    return Gaussian(np.empty((n_users, 0)), np.empty((0, n_users)), components, np.empty((0, 0, 0)), base, PUBLISHED)
+    return Gaussian(
+        np.empty((n_users, 0)),
+        np.empty((0, n_users)),
+        components,
+        np.empty((0, 0, 0)),
+        base,
+        PUBLISHED,
+    )
 
 
 def _within_clusters(counts: Array, scatters: Array) -> Array:
-    """A covariance like that within the clusters, from their counts (K,) and scatter factors (K, D, D).
+    """A covariance like that within the clusters, from their counts (K,) and scatter factors (K, D,
+    D).
 
-    Its logarithm is that of the pooled covariance, drawn towards 0 the more the fewer vectors there are for its D dimensions:
-    with no more than D beyond one for each cluster it is I, the center of the prior. So it is in a direction in which no
-    cluster has any spread, and where it would be wider than the prior's center: W_0's prior has light tails there, and from a
-    start far out in them the first slices would be as wide as numbers are.
+    Its logarithm is that of the pooled covariance, drawn towards 0 the more the fewer vectors there
+    are for its D dimensions: with no more than D beyond one for each cluster it is I, the center of
+    the prior. So it is in a direction in which no cluster has any spread, and where it would be
+    wider than the prior's center: W_0's prior has light tails there, and from a start far out in
+    them the first slices would be as wide as numbers are.
     """
     n_dims, n_spare = scatters.shape[1], counts.sum() - np.count_nonzero(counts)
-    directions, roots = np.linalg.svd(np.concatenate(list(scatters), axis=1), full_matrices=False)[:2]
+    directions, roots = np.linalg.svd(np.concatenate(list(scatters), axis=1), full_matrices=False)[
+        :2
+    ]
     variances = roots**2 / max(n_spare, 1.0)
     variances[variances < _NO_SPREAD] = 1.0
     powers = np.minimum(variances, 1.0) ** max(0.0, 1.0 - n_dims / max(n_spare, 1.0))
@@ -203,7 +249,8 @@ def _within_clusters(counts: Array, scatters: Array) -> Array:
 
 
 def _likely_dof(counts: Array, scatters: Array, base_covariance: Array, least: float) -> float:
-    """The most likely β of some, without the S_k: as in ``scale``, with a vector less in each cluster for its mean.
+    """The most likely β of some, without the S_k: as in ``scale``, with a vector less in each
+    cluster for its mean.
 
     least: β_min − D + 1 of the prior.
     """
@@ -214,7 +261,9 @@ def _likely_dof(counts: Array, scatters: Array, base_covariance: Array, least: f
     own = multigammaln(0.5 * dof, n_dims)
     density = -0.5 * np.log(_SPARE) - 0.5 * n_dims / _SPARE
     for n_spare, own_roots in zip(counts[used] - 1, roots, strict=True):
-        density += multigammaln(0.5 * (dof + n_spare), n_dims) - own - 0.5 * n_spare * n_dims * np.log(dof)
+        density += (
+            multigammaln(0.5 * (dof + n_spare), n_dims) - own - 0.5 * n_spare * n_dims * np.log(dof)
+        )
         density -= 0.5 * (dof + n_spare) * np.log1p(own_roots / dof[:, None]).sum(axis=1)
     return float(dof[density.argmax()])
 

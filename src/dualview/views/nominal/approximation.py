@@ -1,10 +1,11 @@
 """q of a nominal view: Π_j q(γ_j) Π_k q(θ_kj | γ_j), exact given q(z).
 
-Given soft counts n_kjl = Σ_u q(z_u = k) 1[c_uj = l], θ_kj | γ_j ~ Dirichlet(γ_j g_j + n_kj) as in (C17), and γ_j, of one
-dimension, is kept on a grid, with the density (C18). Both together are the best that q can be. Missing cells are in no count.
+Given soft counts n_kjl = Σ_u q(z_u = k) 1[c_uj = l], θ_kj | γ_j ~ Dirichlet(γ_j g_j + n_kj) as in
+(C17), and γ_j, of one dimension, is kept on a grid, with the density (C18). Both together are the
+best that q can be. Missing cells are in no count.
 
-Levels of all columns stand in one row of numbers: those of column j from starts[j] to starts[j + 1]. codes (U, J), counts and
-logs (K, Σ L_j). J columns, G points of a grid.
+Levels of all columns stand in one row of numbers: those of column j from starts[j] to starts[j +
+1]. codes (U, J), counts and logs (K, Σ L_j). J columns, G points of a grid.
 """
 
 from dataclasses import dataclass, replace
@@ -65,7 +66,8 @@ register(NominalFactors, expected_score=expected_score, absorb=absorb)
 
 @dataclass(frozen=True)
 class ColumnFactor:
-    """q(γ) Π_k q(θ_k | γ) of one column: shares g (L,), counts (K, L), log_weights (G,): ln q(γ)."""
+    """q(γ) Π_k q(θ_k | γ) of one column: shares g (L,), counts (K, L), log_weights (G,): ln
+    q(γ)."""
 
     shares: Array
     counts: Array
@@ -94,13 +96,18 @@ class ColumnFactor:
         """ln of the probability of the counts given γ, θ integrated out, (G,)."""
         prior, totals = self.grid[:, None, None] * self.shares, self.counts.sum(axis=1)
         of_levels = (gammaln(prior + self.counts) - gammaln(prior)).sum(axis=(1, 2))
-        return np.asarray(of_levels + (gammaln(self.grid[:, None]) - gammaln(self.grid[:, None] + totals)).sum(axis=1))
+        return np.asarray(
+            of_levels
+            + (gammaln(self.grid[:, None]) - gammaln(self.grid[:, None] + totals)).sum(axis=1)
+        )
 
     @cached_property
     def _log_means(self) -> Array:
         """E ln θ given γ, (G, K, L)."""
         total = digamma(self.grid[:, None] + self.counts.sum(axis=1))
-        return np.asarray(digamma(self.grid[:, None, None] * self.shares + self.counts) - total[..., None])
+        return np.asarray(
+            digamma(self.grid[:, None, None] * self.shares + self.counts) - total[..., None]
+        )
 
     @cached_property
     def logs(self) -> Array:
@@ -110,7 +117,10 @@ class ColumnFactor:
     def bound(self) -> float:
         """E ln p(θ, γ) + the entropy of q(θ, γ)."""
         fitted = np.einsum("kl,gkl->g", self.counts, self._log_means)
-        return float(np.exp(self.log_weights) @ (self._log_prior - self.log_weights + self._log_norms - fitted))
+        return float(
+            np.exp(self.log_weights)
+            @ (self._log_prior - self.log_weights + self._log_norms - fitted)
+        )
 
 
 @dataclass(frozen=True)
@@ -129,7 +139,9 @@ class NominalApproximation(Approximation):
 
     @cached_property
     def factors(self) -> NominalFactors:
-        return NominalFactors(np.hstack([column.logs for column in self.columns]), _starts(self.shares))
+        return NominalFactors(
+            np.hstack([column.logs for column in self.columns]), _starts(self.shares)
+        )
 
     @property
     def counts(self) -> Array:
@@ -142,7 +154,10 @@ class NominalApproximation(Approximation):
     def with_shares(self, sums: LevelCounts) -> "NominalApproximation":
         """q(θ, γ), as (C17) and (C18)."""
         parts = np.split(sums.counts, _starts(self.shares)[1:-1], axis=1)
-        columns = (ColumnFactor.best(np.array(own), counts) for own, counts in zip(self.shares, parts, strict=True))
+        columns = (
+            ColumnFactor.best(np.array(own), counts)
+            for own, counts in zip(self.shares, parts, strict=True)
+        )
         return replace(self, columns=tuple(columns))
 
     def fitted(self, sums: LevelCounts) -> float:
@@ -171,7 +186,8 @@ class NominalApproximation(Approximation):
         return NominalState(np.hstack(parts), state.concentrations)
 
     def log_ratio(self, state: NominalState) -> float:
-        """ln p − ln q at a state, up to a constant: q is the prior times θ to the power of the counts."""
+        """ln p − ln q at a state, up to a constant: q is the prior times θ to the power of the
+        counts."""
         return -float(np.sum(self.counts * state.logs))
 
     def scores(self, state: NominalState, vectors: SoftVectors) -> Array:
@@ -182,12 +198,18 @@ class NominalApproximation(Approximation):
 
     def take(self, components: NDArray[np.intp]) -> "NominalApproximation":
         """q with these components; the concentrations as they stand until the next update."""
-        columns = (ColumnFactor(one.shares, one.counts[components], one.log_weights) for one in self.columns)
+        columns = (
+            ColumnFactor(one.shares, one.counts[components], one.log_weights)
+            for one in self.columns
+        )
         return replace(self, columns=tuple(columns))
 
     def whitened(self, component: int, x: Array) -> Array:  # noqa: ARG002
         """Levels as numbers, each column with a total variance of 1."""
-        widths = [np.full(len(own), np.sqrt(np.sum(np.array(own) * (1.0 - np.array(own))))) for own in self.shares]
+        widths = [
+            np.full(len(own), np.sqrt(np.sum(np.array(own) * (1.0 - np.array(own)))))
+            for own in self.shares
+        ]
         return np.asarray(level_indicators(x, self.shares) / np.concatenate(widths))
 
     def numbers(self) -> Array:

@@ -1,9 +1,10 @@
 """The nominal kind: its record, and its functions for the verbs of a view.
 
-Column j has L_j levels. codes (J, U): every user's level, −1 where it is missing. Levels of all columns stand in one row of
-numbers: those of column j from starts[j] to starts[j + 1]. logs (C, Σ L_j): ln θ of every component, kept as logarithms because
-a Dirichlet law with small parameters has draws below all numbers. An auxiliary component whose θ is integrated out holds ln g
-until a user opens it. A view of no columns is no view: nothing is drawn for it, and it adds nothing.
+Column j has L_j levels. codes (J, U): every user's level, −1 where it is missing. Levels of all
+columns stand in one row of numbers: those of column j from starts[j] to starts[j + 1]. logs (C, Σ
+L_j): ln θ of every component, kept as logarithms because a Dirichlet law with small parameters has
+draws below all numbers. An auxiliary component whose θ is integrated out holds ln g until a user
+opens it. A view of no columns is no view: nothing is drawn for it, and it adds nothing.
 """
 
 import math
@@ -28,7 +29,8 @@ from dualview.views.nominal.conditionals import (
 
 
 class Nominal(NamedTuple):
-    """Categories as the sampler sees them. shares (Σ L_j,): g. concentrations (J,): γ. marginal: auxiliary ones have no θ."""
+    """Categories as the sampler sees them. shares (Σ L_j,): g. concentrations (J,): γ. marginal:
+    auxiliary ones have no θ."""
 
     codes: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -43,7 +45,9 @@ def redraw_from(rng, sums, view):
     """In place, (C18) with θ integrated out, then (C17)."""
     draw_concentrations(rng, sums.levels, view.starts, view.shares, view.concentrations)
     for k in range(view.logs.shape[0]):
-        draw_shares(rng, sums.levels[k], view.starts, view.shares, view.concentrations, view.logs[k])
+        draw_shares(
+            rng, sums.levels[k], view.starts, view.shares, view.concentrations, view.logs[k]
+        )
     return view
 
 
@@ -82,7 +86,14 @@ def open_column(rng, column, view):
     if view.marginal:
         retire(column, view)
     else:
-        draw_shares(rng, np.zeros(view.shares.shape[0]), view.starts, view.shares, view.concentrations, view.logs[column])
+        draw_shares(
+            rng,
+            np.zeros(view.shares.shape[0]),
+            view.starts,
+            view.shares,
+            view.concentrations,
+            view.logs[column],
+        )
 
 
 @in_place

@@ -1,4 +1,5 @@
-"""Splits and merges of clusters in nominal columns: θ is integrated out of all that is compared, and drawn at the end."""
+"""Splits and merges of clusters in nominal columns: θ is integrated out of all that is compared,
+and drawn at the end."""
 
 import math
 from typing import NamedTuple
@@ -29,7 +30,9 @@ class NominalSplit(NamedTuple):
 def split_start(z, counts, view):
     clusters = count_levels(z, np.int64(0), z.shape[0], view.codes, view.starts, counts.shape[0])
     sets = np.zeros((3, view.shares.shape[0]))
-    return NominalSplit(view.codes, view.starts, view.shares, view.logs, view.concentrations, clusters, sets)
+    return NominalSplit(
+        view.codes, view.starts, view.shares, view.logs, view.concentrations, clusters, sets
+    )
 
 
 @in_place
@@ -88,7 +91,9 @@ def log_weight(s, n, split):  # noqa: ARG001
     total = 0.0
     for j in range(split.codes.shape[0]):
         first, end = split.starts[j], split.starts[j + 1]
-        total += log_evidence(split.sets[s, first:end], split.shares[first:end], split.concentrations[j])
+        total += log_evidence(
+            split.sets[s, first:end], split.shares[first:end], split.concentrations[j]
+        )
     return total
 
 
@@ -130,7 +135,9 @@ def squared_distance(own, is_set, column, to_set, split):
 
 @in_place
 def accept(rng, column, s, n, split):  # noqa: ARG001
-    draw_shares(rng, split.sets[s], split.starts, split.shares, split.concentrations, split.logs[column])
+    draw_shares(
+        rng, split.sets[s], split.starts, split.shares, split.concentrations, split.logs[column]
+    )
 
 
 register(Nominal, split_start=split_start)

@@ -10,7 +10,8 @@ from dualview.views.base import Array
 
 
 class NominalState(NamedTuple):
-    """Everything a nominal view learns: logs (K, Σ L_j), ln θ of every component, and the concentrations γ (J,)."""
+    """Everything a nominal view learns: logs (K, Σ L_j), ln θ of every component, and the
+    concentrations γ (J,)."""
 
     logs: Array
     concentrations: Array
@@ -29,7 +30,8 @@ class NominalState(NamedTuple):
 
 
 def level_indicators(codes: NDArray[Any], shares: Sequence[Sequence[float]]) -> Array:
-    """A column for every level of every column (U, Σ L): 1 less its share where users have it, 0 where it is missing."""
+    """A column for every level of every column (U, Σ L): 1 less its share where users have it, 0
+    where it is missing."""
     parts = [np.empty((len(codes), 0))]
     for own, of_levels in zip(codes.T, shares, strict=True):
         centred = (own[:, None] == np.arange(len(of_levels))) - np.array(of_levels)

@@ -1,6 +1,7 @@
 """Categories of users: independent columns given the cluster.
 
-codes (U, J): every user's level in every column, as whole numbers from 0; −1, or below, where it is missing.
+codes (U, J): every user's level in every column, as whole numbers from 0; −1, or below, where it is
+missing.
 """
 
 from dataclasses import dataclass
@@ -52,7 +53,9 @@ class NominalView(View):
         """ln p(x, components, base | z) up to a constant."""
         return float(kind.log_density(z, 0.0, self.record(state, x, np.ascontiguousarray(x.T))))
 
-    def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> NominalState:
+    def start(
+        self, rng: np.random.Generator, x: Array, z: Labels, n_components: int
+    ) -> NominalState:
         """A state to start from: γ at its prior's center, θ drawn."""
         codes = np.ascontiguousarray(x.T).astype(np.int64)
         levels = count_levels(z, 0, len(z), codes, self.starts, n_components)
@@ -67,7 +70,9 @@ class NominalView(View):
         concentrations = np.diff(self.starts) / rng.chisquare(1.0, self.n_dims)
         return self._drawn(rng, np.zeros((n_components, len(self.flat))), concentrations)
 
-    def _drawn(self, rng: np.random.Generator, levels: Array, concentrations: Array) -> NominalState:
+    def _drawn(
+        self, rng: np.random.Generator, levels: Array, concentrations: Array
+    ) -> NominalState:
         """θ of components given their levels."""
         stream, logs = stream_of(rng), np.empty(levels.shape)
         for k in range(len(levels)):
@@ -80,11 +85,14 @@ class NominalView(View):
         for j in range(self.n_dims):
             shares = np.exp(state.logs[:, self.starts[j] : self.starts[j + 1]])
             cumulative = np.cumsum(shares, axis=1)[z]
-            codes[:, j] = (rng.random(len(z))[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
+            codes[:, j] = (rng.random(len(z))[:, None] * cumulative[:, -1:] >= cumulative).sum(
+                axis=1
+            )
         return codes
 
     def design(self, x: Array) -> Array:
-        """A column for every level, 1 less its share where users have it; 0 where the level is missing."""
+        """A column for every level, 1 less its share where users have it; 0 where the level is
+        missing."""
         return level_indicators(x, self.shares)
 
     def observed(self, x: Array, before: Array) -> tuple["NominalView", Array]:
@@ -93,7 +101,14 @@ class NominalView(View):
 
     def record(self, state: NominalState, x: Array, rows: Array) -> Nominal:  # noqa: ARG002
         """The state with its levels as the sampler sees it, its arrays copied."""
-        return Nominal(rows.astype(np.int64), self.starts, self.flat, state.logs.copy(), state.concentrations.copy(), False)
+        return Nominal(
+            rows.astype(np.int64),
+            self.starts,
+            self.flat,
+            state.logs.copy(),
+            state.concentrations.copy(),
+            False,
+        )
 
     def state(self, record: Nominal) -> NominalState:
         """What a sweep has left, as a state."""
@@ -107,4 +122,11 @@ class NominalView(View):
 def no_columns(n_users: int, n_components: int) -> Nominal:
     """The record of a view of no columns."""
     starts, empty = np.zeros(1, dtype=np.int64), np.empty(0)
-    return Nominal(np.empty((0, n_users), dtype=np.int64), starts, empty, np.empty((n_components, 0)), empty.copy(), False)
+    return Nominal(
+        np.empty((0, n_users), dtype=np.int64),
+        starts,
+        empty,
+        np.empty((n_components, 0)),
+        empty.copy(),
+        False,
+    )

@@ -1,11 +1,12 @@
 """Clusters whose users share one latent vector: the draw of these vectors given the clusters.
 
-Component k has f_k ~ N(μ_0, R_0⁻¹), and f_u = f_{z_u}: the users' vectors (U, q) are rows of means (K, q). Observation i then
-has mean Σ_k e_ik · f_k with e_ik = Σ_{u∈k} d_iu. Moving some of the f_k by δ changes the log likelihood by
-δᵀ gradient − δᵀ curvature δ / 2, with gradient = Σ_i w_i e_i r_i and curvature = Σ_i w_i e_i e_iᵀ.
+Component k has f_k ~ N(μ_0, R_0⁻¹), and f_u = f_{z_u}: the users' vectors (U, q) are rows of means
+(K, q). Observation i then has mean Σ_k e_ik · f_k with e_ik = Σ_{u∈k} d_iu. Moving some of the f_k
+by δ changes the log likelihood by δᵀ gradient − δᵀ curvature δ / 2, with gradient = Σ_i w_i e_i r_i
+and curvature = Σ_i w_i e_i e_iᵀ.
 
-Clusters that have a part in the same observations hold each other, so components are drawn in groups, a group jointly. A group
-is the components from first to end.
+Clusters that have a part in the same observations hold each other, so components are drawn in
+groups, a group jointly. A group is the components from first to end.
 """
 
 import math
@@ -24,7 +25,8 @@ WIDTH = 16  # numbers drawn jointly; more would mix a little better, and the wor
 
 
 class Members(NamedTuple):
-    """users (U,) sorted by component, those of component k being users[begins[k]:begins[k + 1]]; z (U,): who is where."""
+    """users (U,) sorted by component, those of component k being users[begins[k]:begins[k + 1]]; z
+    (U,): who is where."""
 
     users: NDArray[np.int64]
     begins: NDArray[np.int64]
@@ -32,7 +34,8 @@ class Members(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """values (N, numbers of a group): the e_i; touched (N,): observations in which they are not zero; seen (N,): which."""
+    """values (N, numbers of a group): the e_i; touched (N,): observations in which they are not
+    zero; seen (N,): which."""
 
     values: NDArray[np.float64]
     touched: NDArray[np.int64]
@@ -88,7 +91,8 @@ def equations_of_gram(first, end, members, vectors, terms, gradient, curvature):
 
 @in_place
 def add_prior(first, end, means, view, linear, precision):
-    """In place: the distribution of a group's step δ, (C16): linear term and precision from gradient and curvature."""
+    """In place: the distribution of a group's step δ, (C16): linear term and precision from
+    gradient and curvature."""
     n_dims = means.shape[1]
     for k in range(first, end):
         column = (k - first) * n_dims
@@ -111,7 +115,8 @@ def clear(n_touched, step, terms, effects):
 
 @compiled
 def draw_group(rng, first, end, members, means, view, terms, effects):
-    """In place on means, vectors and residuals: a group's vectors, jointly. False, and nothing drawn, where digits are lost."""
+    """In place on means, vectors and residuals: a group's vectors, jointly. False, and nothing
+    drawn, where digits are lost."""
     n_dims, vectors = means.shape[1], view.vectors
     size, n_touched = (end - first) * n_dims, 0
     step, matrix = np.zeros(size), np.zeros((size, size))
@@ -141,8 +146,8 @@ def draw_group(rng, first, end, members, means, view, terms, effects):
 def draw_vectors(rng, z, terms, view):
     """In place on the users' vectors and residuals: the f_k group after group; returns them.
 
-    A group whose joint draw would lose digits is taken one component after the other: which of the two depends on nothing that
-    is drawn.
+    A group whose joint draw would lose digits is taken one component after the other: which of the
+    two depends on nothing that is drawn.
     """
     n_components, n_dims = view.means.shape
     n_rows, group, means = terms.residual.shape[0], max(1, WIDTH // n_dims), view.means.copy()

@@ -10,9 +10,13 @@ from dualview.views.gaussian.density import HALF_LOG_2PI, log_scale_prior
 
 @compiled
 def log_shared(means, base_mean, base_precision, hyperprior=PUBLISHED):
-    """ln p(f_1, …, f_K, μ_0, R_0) of vectors that users share, up to a constant, (M2), (M4) and (M5)."""
+    """ln p(f_1, …, f_K, μ_0, R_0) of vectors that users share, up to a constant, (M2), (M4) and
+    (M5)."""
     n_components, n_dims = means.shape
-    total = log_scale_prior(base_precision, n_dims - 1 + hyperprior.of_means) - n_components * n_dims * HALF_LOG_2PI
+    total = (
+        log_scale_prior(base_precision, n_dims - 1 + hyperprior.of_means)
+        - n_components * n_dims * HALF_LOG_2PI
+    )
     factor = cholesky(base_precision)
     for i in range(n_dims):
         total += n_components * math.log(factor[i, i]) - 0.5 * base_mean[i] ** 2

@@ -1,6 +1,8 @@
-"""The kind of view in which a cluster has one vector, which its users share: its record, and its functions for the verbs.
+"""The kind of view in which a cluster has one vector, which its users share: its record, and its
+functions for the verbs.
 
-vectors (U, q): those of the users' clusters; means (C, q): the vectors f_k of all columns; mean and precision: μ_0 and R_0.
+vectors (U, q): those of the users' clusters; means (C, q): the vectors f_k of all columns; mean and
+precision: μ_0 and R_0.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,5 @@
-"""One latent vector for each cluster, which its users share, in working units (m = 0, Σ = I): no spread inside a cluster.
+"""One latent vector for each cluster, which its users share, in working units (m = 0, Σ = I): no
+spread inside a cluster.
 
 z (U,), means (K, q): the vectors f_k.
 """
@@ -56,8 +57,11 @@ class SharedVectorView(View):
         """ln p(components, base) up to a constant; users add nothing."""
         return float(density.log_shared(*state, self.hyperprior))
 
-    def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> SharedVectorState:
-        """A state to start from: base at its prior's center, the f_k at the means of the vectors, empty ones from the base."""
+    def start(
+        self, rng: np.random.Generator, x: Array, z: Labels, n_components: int
+    ) -> SharedVectorState:
+        """A state to start from: base at its prior's center, the f_k at the means of the vectors,
+        empty ones from the base."""
         means = rng.standard_normal((n_components, self.n_dims))
         for k in range(n_components):
             if (z == k).any():
@@ -67,7 +71,9 @@ class SharedVectorView(View):
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> SharedVectorState:
         """Base and components from (M2), (M4) and (M5)."""
         base_mean = rng.standard_normal(self.n_dims)
-        base_precision = draw_unit_wishart(rng, self.n_dims, self.n_dims - 1 + self.hyperprior.of_means)
+        base_precision = draw_unit_wishart(
+            rng, self.n_dims, self.n_dims - 1 + self.hyperprior.of_means
+        )
         means = np.empty((n_components, self.n_dims))
         draw_means(stream_of(rng), 0, n_components, means, base_mean, base_precision)
         return SharedVectorState(means, base_mean, base_precision)

@@ -1,17 +1,20 @@
 """Every user's labels, whether they agree, and its latent vector, user after user, (C19).
 
-Behavior has a label, and every table of features has one, which is that of behavior where the two agree. A user is redrawn in
-parts, each exact given the rest. The look of each table: whether it agrees and its label, given how the user acts. All that
-agrees at once, where something does. Then, given each table's label, whether behavior agrees with it, and the label of behavior
-and of all other tables that agree with behavior. In all but the second, a label that stays is one of the customers:
+Behavior has a label, and every table of features has one, which is that of behavior where the two
+agree. A user is redrawn in parts, each exact given the rest. The look of each table: whether it
+agrees and its label, given how the user acts. All that agrees at once, where something does. Then,
+given each table's label, whether behavior agrees with it, and the label of behavior and of all
+other tables that agree with behavior. In all but the second, a label that stays is one of the
+customers:
 
     agrees with l        ρ p(vectors | l),
     does not, and is k   (1 − ρ) w_k / W p(vectors | k),
 
-with w_k what column k weighs by its customers, those of a new one included, and W the sum over all columns. New clusters are
-opened as in ``moves.assignment``, from auxiliary components with parameters from the base distributions for all views; a
-cluster that has customers in one view only keeps its parameters in the other until these are redrawn. The latent vector is
-integrated out while its user chooses, and drawn at the end.
+with w_k what column k weighs by its customers, those of a new one included, and W the sum over all
+columns. New clusters are opened as in ``moves.assignment``, from auxiliary components with
+parameters from the base distributions for all views; a cluster that has customers in one view only
+keeps its parameters in the other until these are redrawn. The latent vector is integrated out while
+its user chooses, and drawn at the end.
 """
 
 from typing import NamedTuple
@@ -20,7 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.noise import set_noise
-from dualview.engines.gibbs.moves.assignment import choose, leave, open_cluster, weigh_columns, weigh_noises
+from dualview.engines.gibbs.moves.assignment import (
+    choose,
+    leave,
+    open_cluster,
+    weigh_columns,
+    weigh_noises,
+)
 from dualview.engines.gibbs.working import NO_WEIGHT, Outcome
 from dualview.numerics.compiling import compiled, in_place, inlined, standalone
 from dualview.numerics.draws import log_root
@@ -30,9 +39,11 @@ from dualview.views.verbs import complete_by, score_by, settle, weigh
 
 
 class Scratch(NamedTuple):
-    """To work in: weights (C + 1,) and exponents (C + 1,) of the columns and of agreeing; what each column says of the user.
+    """To work in: weights (C + 1,) and exponents (C + 1,) of the columns and of agreeing; what each
+    column says of the user.
 
-    looks (T, C) and behaves (C,): ln p of each table's vectors and of the observations; pieces (C,): factors of the latter.
+    looks (T, C) and behaves (C,): ln p of each table's vectors and of the observations; pieces
+    (C,): factors of the latter.
     """
 
     weights: NDArray[np.float64]
@@ -54,12 +65,15 @@ def new_scratch(n_tables, state):
     """Room for the columns there are."""
     n = state.counts.shape[0]
     message = new_message(state.views[-1].vectors.shape[1], state.noises.shape[0])
-    return Scratch(np.empty(n + 1), np.empty(n + 1), np.empty((n_tables, n)), np.empty(n), np.empty(n), message)
+    return Scratch(
+        np.empty(n + 1), np.empty(n + 1), np.empty((n_tables, n)), np.empty(n), np.empty(n), message
+    )
 
 
 @compiled
 def rescore(tables, offset, first, end, column, apart):
-    """In place: one column of tables (T, C, n) that begin with the user at offset, for users from first to end."""
+    """In place: one column of tables (T, C, n) that begin with the user at offset, for users from
+    first to end."""
     for t in range(tables.shape[0]):
         for u in range(first, end):
             tables[t, column, u - offset] = 0.0
@@ -76,7 +90,8 @@ def fill(tables, offset, first_column, end_column, apart):
 
 @in_place
 def hear(u, first, end, scratch, state):
-    """In place: ln p(observations of user u | column), f_u integrated out, for the columns in use from first to end."""
+    """In place: ln p(observations of user u | column), f_u integrated out, for the columns in use
+    from first to end."""
     behaves, pieces = scratch.behaves, scratch.pieces
     for c in range(behaves.shape[0]):
         pieces[c] = 1.0 if first <= c < end and state.counts[c] >= 0 else 0.0
@@ -103,7 +118,8 @@ def weigh_customers(scratch, state):
 
 @in_place
 def total_score(u, but, agrees, scratch):
-    """In place on exponents: what columns say of behavior and of the tables that agree with it, but a certain one."""
+    """In place on exponents: what columns say of behavior and of the tables that agree with it, but
+    a certain one."""
     n_tables, n_columns = scratch.looks.shape
     for c in range(n_columns):
         scratch.exponents[c] = scratch.behaves[c]
@@ -115,7 +131,8 @@ def total_score(u, but, agrees, scratch):
 
 @in_place
 def choose_alone(rng, other, share, scratch, state):
-    """A column by its exponent, given the label that stays; the number of columns where the two are to agree."""
+    """A column by its exponent, given the label that stays; the number of columns where the two are
+    to agree."""
     weights, n_columns = scratch.weights, state.counts.shape[0]
     scale = (1.0 - share) / weigh_customers(scratch, state)
     for c in range(n_columns):
@@ -135,7 +152,8 @@ def choose_all(rng, scratch, state):
 
 @compiled
 def open_for(rng, u, chosen, tables, offset, auxiliary, scratch, apart):
-    """In place: the chosen auxiliary component becomes a cluster, and a fresh one is scored for this user and the next."""
+    """In place: the chosen auxiliary component becomes a cluster, and a fresh one is scored for
+    this user and the next."""
     fresh = open_cluster(rng, chosen, auxiliary, apart.state)
     rescore(tables, offset, u, offset + tables.shape[2], fresh, apart)
     for t in range(tables.shape[0]):
@@ -154,7 +172,8 @@ def move(u, column, but, apart):
 
 @in_place
 def choose_part(rng, u, t, is_look, scratch, apart):
-    """The column of a table's look, given how the user acts; or of how it acts, given that. t = −1: all that agrees at once."""
+    """The column of a table's look, given how the user acts; or of how it acts, given that. t = −1:
+    all that agrees at once."""
     if not is_look:
         total_score(u, t, apart.agrees, scratch)
     if t < 0:
@@ -168,12 +187,19 @@ def choose_part(rng, u, t, is_look, scratch, apart):
 
 @in_place
 def turn(rng, u, tables, offset, auxiliary, scratch, apart):
-    """In place: a user's labels. Returns how many clusters it has opened; or what is below 0, where it cannot choose.
+    """In place: a user's labels. Returns how many clusters it has opened; or what is below 0, where
+    it cannot choose.
 
     The parts: each table's look; all that agrees; how the user acts given each table's label.
     """
     n_tables, n_columns = scratch.looks.shape
-    counts, agrees, acts, looks, n_opened = apart.state.counts, apart.agrees, apart.acts, apart.looks, 0
+    counts, agrees, acts, looks, n_opened = (
+        apart.state.counts,
+        apart.agrees,
+        apart.acts,
+        apart.looks,
+        0,
+    )
     for part in range(2 * n_tables + 1):
         is_look, t = part < n_tables, part if part < n_tables else part - n_tables - 1
         if t < 0:
@@ -218,11 +244,16 @@ def look_up(u, tables, scratch, counts):
 def assign(rng, first, end, tables, offset, auxiliary, apart):
     """In place on tables (T, C, n), auxiliary columns and labels: all users from first to end.
 
-    Returns the next user and the outcome. It is end when all are done; less when free columns run short for that user, or when
-    it cannot choose a column.
+    Returns the next user and the outcome. It is end when all are done; less when free columns run
+    short for that user, or when it cannot choose a column.
     """
     state, acts, n_tables = apart.state, apart.acts, apart.looks.shape[0]
-    counts, terms, latent, n_columns = state.counts, state.terms, state.views[-1], state.counts.shape[0]
+    counts, terms, latent, n_columns = (
+        state.counts,
+        state.terms,
+        state.views[-1],
+        state.counts.shape[0],
+    )
     scratch, n_opened = new_scratch(n_tables, state), 0
     for u in range(first, end):
         if look_up(u - offset, tables, scratch, counts) < room(n_tables) and auxiliary.shape[0] > 0:

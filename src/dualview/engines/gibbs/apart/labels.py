@@ -11,11 +11,13 @@ from dualview.views.verbs import compact_each
 
 
 class Apart(NamedTuple):
-    """state: its counts are customers, and its z are the labels of the first table, in the memory of looks.
+    """state: its counts are customers, and its z are the labels of the first table, in the memory
+    of looks.
 
-    acts (U,): the labels of behavior. looks (T, U): those of the tables of features. agrees (T, U): 1 for users whose label of
-    a table is that of their behavior by construction. places (V,): the table of each observed view. shares (T,): ρ of each
-    table. priors (T, 2): a and b of its Beta prior; 0 where it is known.
+    acts (U,): the labels of behavior. looks (T, U): those of the tables of features. agrees (T, U):
+    1 for users whose label of a table is that of their behavior by construction. places (V,): the
+    table of each observed view. shares (T,): ρ of each table. priors (T, 2): a and b of its Beta
+    prior; 0 where it is known.
     """
 
     state: WorkingState
@@ -30,7 +32,9 @@ class Apart(NamedTuple):
 @inlined
 def with_state(apart, state):
     """The same labels with another state."""
-    return Apart(state, apart.acts, apart.looks, apart.agrees, apart.places, apart.shares, apart.priors)
+    return Apart(
+        state, apart.acts, apart.looks, apart.agrees, apart.places, apart.shares, apart.priors
+    )
 
 
 @compiled

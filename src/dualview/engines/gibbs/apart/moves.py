@@ -1,4 +1,5 @@
-"""The moves of a step for users with several labels: a twin for each move of ``steps.MOVES``, and ρ."""
+"""The moves of a step for users with several labels: a twin for each move of ``steps.MOVES``, and
+ρ."""
 
 import numpy as np
 
@@ -7,7 +8,15 @@ from dualview.engines.gibbs.apart.assignment import assign, fill, room
 from dualview.engines.gibbs.apart.labels import compacted, with_state
 from dualview.engines.gibbs.apart.split_merge import split_and_merge
 from dualview.engines.gibbs.moves import assignment, split_merge
-from dualview.engines.gibbs.working import NO_WEIGHT, Outcome, grown, with_columns, with_outcome, with_partition, with_views
+from dualview.engines.gibbs.working import (
+    NO_WEIGHT,
+    Outcome,
+    grown,
+    with_columns,
+    with_outcome,
+    with_partition,
+    with_views,
+)
 from dualview.numerics.compiling import compiled, inlined
 from dualview.numerics.dispatch import selected, supports
 from dualview.numerics.streams import standard_gamma
@@ -17,7 +26,8 @@ from dualview.views.verbs import move_together, open_columns_each, redraw_by, re
 
 @inlined
 def together(rng, apart):
-    """In place on latent vectors and residuals: all latent vectors with what their view says about them."""
+    """In place on latent vectors and residuals: all latent vectors with what their view says about
+    them."""
     state = apart.state
     latent = move_together(rng, apart.acts, state.terms, state.views[-1])
     return with_state(apart, with_views(state, state.views[:-1] + (latent,)))  # noqa: RUF005  (Numba has no other way)
@@ -38,7 +48,11 @@ def with_new_columns(rng, n_moves, apart):
     state = apart.state
     if not opens(state.partition):
         return apart
-    n, n_auxiliary, n_room = state.counts.shape[0], state.n_auxiliary, split_merge.ROOM + room(apart.looks.shape[0]) + n_moves
+    n, n_auxiliary, n_room = (
+        state.counts.shape[0],
+        state.n_auxiliary,
+        split_merge.ROOM + room(apart.looks.shape[0]) + n_moves,
+    )
     views = open_columns_each(rng, n_auxiliary, n_room, False, state.views)
     counts = np.empty(n + n_auxiliary + n_room, dtype=np.int64)
     for c in range(counts.shape[0]):
@@ -63,7 +77,8 @@ def without_splits(rng, apart):
 
 
 def choose_splits(kinds):
-    """In place on labels and the clusters' parameters: splits and merges, where users can open clusters."""
+    """In place on labels and the clusters' parameters: splits and merges, where users can open
+    clusters."""
     return with_splits if all(supports(kind, "split_start") for kind in kinds) else without_splits
 
 
@@ -72,7 +87,8 @@ splits = selected(choose_splits, within=("state",))
 
 @inlined
 def noises(rng, apart):
-    """In place on the terms' noise and precision: the noise of every cluster, where each has its own."""
+    """In place on the terms' noise and precision: the noise of every cluster, where each has its
+    own."""
     state = apart.state
     if state.terms.noise.shape[0] == 0:
         return apart
@@ -116,7 +132,8 @@ def settled(apart):
 
 @inlined
 def assignments(rng, apart):
-    """In place on labels, latent vectors, residuals and noise: all users, of whom there are no more than fit into a block."""
+    """In place on labels, latent vectors, residuals and noise: all users, of whom there are no more
+    than fit into a block."""
     apart = with_state(apart, with_outcome(apart.state, Outcome(0, -1, NO_WEIGHT)))
     auxiliary = assignment.auxiliary_columns(apart.state)
     tables = np.empty((apart.looks.shape[0], apart.state.counts.shape[0], apart.acts.shape[0]))

@@ -1,13 +1,17 @@
-"""Splits and merges of clusters of customers, by Metropolis and Hastings: ``moves.split_merge`` with several labels.
+"""Splits and merges of clusters of customers, by Metropolis and Hastings: ``moves.split_merge``
+with several labels.
 
-Users i and j are chosen among those all of whose tables agree with their behavior, so that every cluster that is split or
-merged, and every one that comes of it, has users in all views. All other customers of the cluster go to one side: a user's
-behavior with all tables that agree with it, every other table by itself. Who agrees does not change. With n the users of a
-cluster who agree in everything, a split of C into A and B is accepted with probability min(1, r), a merge with min(1, 1/r),
+Users i and j are chosen among those all of whose tables agree with their behavior, so that every
+cluster that is split or merged, and every one that comes of it, has users in all views. All other
+customers of the cluster go to one side: a user's behavior with all tables that agree with it, every
+other table by itself. Who agrees does not change. With n the users of a cluster who agree in
+everything, a split of C into A and B is accepted with probability min(1, r), a merge with min(1,
+1/r),
 
     r = p(A, B) / p(C) · w_A w_B / w_C · c (n_C − 1) / n_B / q_z,
 
-where the first ratio counts customers, and c is over the clusters but A that have users who agree in everything.
+where the first ratio counts customers, and c is over the clusters but A that have users who agree
+in everything.
 """
 
 import math
@@ -16,7 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.engines.gibbs.moves.split_merge import all_of, chance_of_other, choose_other, free_column
+from dualview.engines.gibbs.moves.split_merge import (
+    all_of,
+    chance_of_other,
+    choose_other,
+    free_column,
+)
 from dualview.numerics.compiling import compiled, in_place, standalone
 from dualview.numerics.streams import random
 from dualview.partitions.verbs import log_another, log_cluster
@@ -44,11 +53,14 @@ from dualview.views.verbs import (
     total_log_weight,
 )
 
-BEHAVIOR = 0  # the piece of a user that has its behavior and the tables that agree with it; table t alone is piece t + 1
+# the piece of a user that has its behavior and the tables that agree with it; table t alone is
+# piece t + 1
+BEHAVIOR = 0
 
 
 class Counts(NamedTuple):
-    """Of every column (C,), or of the sets A, B and C: customers, users by their acts, users who agree in everything.
+    """Of every column (C,), or of the sets A, B and C: customers, users by their acts, users who
+    agree in everything.
 
     seen (T, C): users by their look in each table.
     """
@@ -60,7 +72,8 @@ class Counts(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """users (n,), pieces (n,) and sides (n,) of the customers but i and j, in the order of allocation; sizes of the sets.
+    """users (n,), pieces (n,) and sides (n,) of the customers but i and j, in the order of
+    allocation; sizes of the sets.
 
     part (T,): 1 for the tables that the customer at hand has. whole (T,): 1 for all.
     """
@@ -90,8 +103,13 @@ def no_counts(n_tables, n):
 @compiled
 def new_proposal(n_tables, n_users):
     """Room for the customers of all users."""
-    room, part = np.empty((3, (n_tables + 1) * n_users), dtype=np.int64), np.zeros(n_tables, dtype=np.int64)
-    return Proposal(room[0], room[1], room[2], no_counts(n_tables, 3), part, np.ones(n_tables, dtype=np.int64))
+    room, part = (
+        np.empty((3, (n_tables + 1) * n_users), dtype=np.int64),
+        np.zeros(n_tables, dtype=np.int64),
+    )
+    return Proposal(
+        room[0], room[1], room[2], no_counts(n_tables, 3), part, np.ones(n_tables, dtype=np.int64)
+    )
 
 
 @in_place
@@ -128,7 +146,8 @@ def copy_counts(source, place, target, column):
 
 @in_place
 def is_customer(u, piece, apart):
-    """Whether a user has this piece as a customer: behavior always, a table where it does not agree."""
+    """Whether a user has this piece as a customer: behavior always, a table where it does not
+    agree."""
     return piece == BEHAVIOR or apart.agrees[piece - 1, u] == 0
 
 
@@ -153,7 +172,8 @@ def count_columns(n_columns, proposal, apart):
 
 @compiled
 def members(rng, i, j, proposal, apart):
-    """In place: the customers of the clusters of i and j but these two, in a uniformly random order; returns their number."""
+    """In place: the customers of the clusters of i and j but these two, in a uniformly random
+    order; returns their number."""
     n_tables, first, second, n = apart.looks.shape[0], apart.acts[i], apart.acts[j], 0
     for u in range(apart.acts.shape[0]):
         if u == i or u == j:
@@ -163,7 +183,10 @@ def members(rng, i, j, proposal, apart):
             own = label_of(u, piece, apart)
             if is_customer(u, piece, apart) and (own == first or own == second):
                 place = min(int(random(rng) * (n + 1)), n)
-                proposal.users[n], proposal.pieces[n] = proposal.users[place], proposal.pieces[place]
+                proposal.users[n], proposal.pieces[n] = (
+                    proposal.users[place],
+                    proposal.pieces[place],
+                )
                 proposal.users[place], proposal.pieces[place] = u, piece
                 n += 1
     return n
@@ -194,7 +217,8 @@ def join(u, s, piece, is_all, proposal, splits, apart):
 
 @compiled
 def allocate(rng, drawn, i, j, proposal, splits, apart):
-    """In place on the sets A and B, customers and, when they are drawn, sides: all join i or j; returns ln q_z."""
+    """In place on the sets A and B, customers and, when they are drawn, sides: all join i or j;
+    returns ln q_z."""
     sizes, sides, none = proposal.sizes, proposal.sides, no_counts(apart.looks.shape[0], 1)
     n_others = members(rng, i, j, proposal, apart)
     for s in range(2):
@@ -206,7 +230,9 @@ def allocate(rng, drawn, i, j, proposal, splits, apart):
     for t in range(n_others):
         u, piece = proposal.users[t], proposal.pieces[t]
         is_all = find_part(u, piece, proposal.part, apart)
-        odds = attraction(u, 0, piece, proposal, splits, apart) - attraction(u, 1, piece, proposal, splits, apart)
+        odds = attraction(u, 0, piece, proposal, splits, apart) - attraction(
+            u, 1, piece, proposal, splits, apart
+        )
         less = math.exp(-abs(odds))  # the less likely side against the other
         likely = 0 if odds > 0.0 else 1
         if drawn:
@@ -230,7 +256,8 @@ def agrees_in_all(u, apart):
 
 @in_place
 def choose_agreeing(rng, column, n, but, apart):
-    """One of n users who agree in everything: of a column, or of all columns if it is −1, and not a certain one."""
+    """One of n users who agree in everything: of a column, or of all columns if it is −1, and not a
+    certain one."""
     place, j = min(int(random(rng) * n), n - 1), 0
     while True:
         if j != but and (column < 0 or apart.acts[j] == column) and agrees_in_all(j, apart):
@@ -293,7 +320,8 @@ def settle(rng, new, first, second, counts, proposal, splits, apart):
 
 @in_place
 def weigh_old(splitting, first, second, counts, weights, proposal, splits, apart):
-    """In place: ln w of C, or of A and B, that are clusters; these become C, where they are to be merged."""
+    """In place: ln w of C, or of A and B, that are clusters; these become C, where they are to be
+    merged."""
     sizes = proposal.sizes
     for s in range(2, 3) if splitting else range(2):
         column = second if s == 1 else first
@@ -335,7 +363,12 @@ def split_and_merge(rng, n_moves, apart):
     Returns how many splits and how many merges were accepted.
     """
     state, partition = apart.state, apart.state.partition
-    (n_tables, n_users), n_columns, n_splits, n_merges = apart.looks.shape, state.counts.shape[0], 0, 0
+    (n_tables, n_users), n_columns, n_splits, n_merges = (
+        apart.looks.shape,
+        state.counts.shape[0],
+        0,
+        0,
+    )
     proposal = new_proposal(n_tables, n_users)
     counts = count_columns(n_columns, proposal, apart)
     n_agreeing, n_clusters = counts.agreeing.sum(), (counts.customers > 0).sum()
@@ -350,7 +383,9 @@ def split_and_merge(rng, n_moves, apart):
         splitting, first, chance = random(rng) < 0.5, apart.acts[i], 1.0
         second = first
         if not splitting:
-            second, chance = choose_other(rng, first, counts.agreeing, near, splits.seen + splits.acting)
+            second, chance = choose_other(
+                rng, first, counts.agreeing, near, splits.seen + splits.acting
+            )
         n_choices = counts.agreeing[second] - splitting if second >= 0 else 0
         if n_choices == 0:
             continue
@@ -361,16 +396,26 @@ def split_and_merge(rng, n_moves, apart):
             log_sides = allocate(rng, splitting, i, j, proposal, splits, apart)
         weigh_old(splitting, first, second, counts, weights, proposal, splits, apart)
         weigh_new(rng, new, weights, proposal, splits, apart)
-        ratio = log_another(n_clusters if splitting else n_clusters - 1, partition) + weights[0] + weights[1] - weights[2]
+        ratio = (
+            log_another(n_clusters if splitting else n_clusters - 1, partition)
+            + weights[0]
+            + weights[1]
+            - weights[2]
+        )
         ratio += math.log(chance * (sizes.agreeing[2] - 1.0) / sizes.agreeing[1])
-        # A split still lacks c, and a merge q_z. Both are at most 1, so what is refused without them would be with them.
+        # A split still lacks c, and a merge q_z. Both are at most 1, so what is refused without
+        # them would be with them.
         if splitting and log_uniform < ratio - log_sides:
             ratio += math.log(chance_of_other(first, counts.agreeing, splits.seen + splits.acting))
         elif not splitting and log_uniform < -ratio:
             log_sides = allocate(rng, splitting, i, j, proposal, splits, apart)
         if not log_uniform < (ratio - log_sides if splitting else log_sides - ratio):
             continue
-        n_splits, n_merges, n_clusters = n_splits + splitting, n_merges + (not splitting), n_clusters + 2 * splitting - 1
+        n_splits, n_merges, n_clusters = (
+            n_splits + splitting,
+            n_merges + (not splitting),
+            n_clusters + 2 * splitting - 1,
+        )
         if splitting:
             second = free_column(state.counts)
         else:

@@ -1,4 +1,5 @@
-"""Steps for users with several labels: many in one compiled call, or move by move with very many users."""
+"""Steps for users with several labels: many in one compiled call, or move by move with very many
+users."""
 
 import math
 from typing import Any, NamedTuple
@@ -23,7 +24,8 @@ step = steps.composed(moves.MOVES)
 
 
 class ApartSteps(NamedTuple):
-    """What some steps have left, as ``steps.Steps``; of the n draws that are kept, the labels and ρ.
+    """What some steps have left, as ``steps.Steps``; of the n draws that are kept, the labels and
+    ρ.
 
     acts (n, U), looks (n, T, U), agrees (n, T, U), shares (n, T).
     """
@@ -61,10 +63,16 @@ def log_agreement(agrees, share, a, b):
 def log_joint(apart, conjugate):
     """ln p(data, state) up to a constant that depends on nothing learnt."""
     state = apart.state
-    total = log_densities_by(apart.looks, log_density(state.counts, state.partition), apart.places, state.views[:-1])
-    total = log_densities(apart.acts, total, state.views[-1:]) + log_conjugate(state.terms, conjugate)
+    total = log_densities_by(
+        apart.looks, log_density(state.counts, state.partition), apart.places, state.views[:-1]
+    )
+    total = log_densities(apart.acts, total, state.views[-1:]) + log_conjugate(
+        state.terms, conjugate
+    )
     for t in range(apart.shares.shape[0]):
-        total += log_agreement(apart.agrees[t], apart.shares[t], apart.priors[t, 0], apart.priors[t, 1])
+        total += log_agreement(
+            apart.agrees[t], apart.shares[t], apart.priors[t, 0], apart.priors[t, 1]
+        )
     return total
 
 
@@ -75,7 +83,10 @@ def run_steps(streams, keep, apart, conjugate):
     for i in range(streams.shape[0]):
         n_kept += keep[i]
     kept, (n_tables, n_users) = new_pack(n_kept, conjugate, apart.state), apart.looks.shape
-    acts, looks = np.empty((n_kept, n_users), np.int32), np.empty((n_kept, n_tables, n_users), np.int32)
+    acts, looks = (
+        np.empty((n_kept, n_users), np.int32),
+        np.empty((n_kept, n_tables, n_users), np.int32),
+    )
     agrees, shares = np.empty((n_kept, n_tables, n_users), np.bool_), np.empty((n_kept, n_tables))
     is_conjugate = conjugate.outcome.shape[0] > 0
     if is_conjugate:
@@ -87,7 +98,9 @@ def run_steps(streams, keep, apart, conjugate):
         stuck = steps.first_collapsed(state.views)
         if state.outcome.user_without_weight >= 0 or stuck >= 0:
             break
-        if is_conjugate and not redraw_conjugate(streams[i], apart.acts, state.terms, conjugate, state.views[-1]):
+        if is_conjugate and not redraw_conjugate(
+            streams[i], apart.acts, state.terms, conjugate, state.views[-1]
+        ):
             unfinished = True
             break
         if keep[i]:
@@ -110,7 +123,8 @@ def _redraw_components(rng: Any, apart: Apart) -> Apart:
 
 
 def _tables_of(apart: Apart, first: int, end: int) -> Any:
-    """What each table says about users from first to end, (T, C, n), half of the columns at a time."""
+    """What each table says about users from first to end, (T, C, n), half of the columns at a
+    time."""
     n_columns = len(apart.state.counts)
     tables = np.empty((len(apart.looks), n_columns, end - first))
     halves = [(0, n_columns // 2), (n_columns // 2, n_columns)]
@@ -133,7 +147,8 @@ BY_BLOCKS = {moves.components: _redraw_components, moves.assignments: _assign}
 
 
 def run_by_blocks(rng: Any, apart: Apart) -> tuple[Apart, int]:
-    """The moves of a step one by one, on threads where they allow it; and the first view that has collapsed, or −1."""
+    """The moves of a step one by one, on threads where they allow it; and the first view that has
+    collapsed, or −1."""
     for move in moves.MOVES:
         apart = BY_BLOCKS.get(move, move)(rng, apart)
     return apart, int(steps.first_collapsed(apart.state.views))

@@ -1,11 +1,12 @@
 """Every user's cluster, together with its latent vector, user after user.
 
-Neal's algorithm 8 (2000) with auxiliary components that are kept and reused from user to user (Favaro and Teh 2013): m of them
-come from the base distributions before a sweep. A user who leaves a cluster empty puts its parameters in place of an auxiliary
-component chosen at random; a user who takes an auxiliary component makes it a cluster, and a fresh one takes its place.
+Neal's algorithm 8 (2000) with auxiliary components that are kept and reused from user to user
+(Favaro and Teh 2013): m of them come from the base distributions before a sweep. A user who leaves
+a cluster empty puts its parameters in place of an auxiliary component chosen at random; a user who
+takes an auxiliary component makes it a cluster, and a fresh one takes its place.
 
-What the observed views say comes as a table (C, n), for a block of users at a time. A latent vector is integrated out while its
-user chooses, and drawn right afterwards: z_u and f_u move together.
+What the observed views say comes as a table (C, n), for a block of users at a time. A latent vector
+is integrated out while its user chooses, and drawn right afterwards: z_u and f_u move together.
 """
 
 import math
@@ -15,20 +16,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.noise import draw_noise, misfit_of, noise_gain, set_noise
-from dualview.engines.gibbs.working import NO_WEIGHT, NOT_FINITE, Outcome, compacted, grown, with_outcome
+from dualview.engines.gibbs.working import (
+    NO_WEIGHT,
+    NOT_FINITE,
+    Outcome,
+    compacted,
+    grown,
+    with_outcome,
+)
 from dualview.numerics.compiling import compiled, in_place, inlined, standalone
 from dualview.numerics.draws import invert_cumulative
 from dualview.numerics.messages import Message, listen, new_message, shift
 from dualview.numerics.streams import random
 from dualview.partitions.verbs import new_weight, opens, weight
-from dualview.views.verbs import adopt_each, complete_each, open_column_each, retire_each, score_each, settle, weigh
+from dualview.views.verbs import (
+    adopt_each,
+    complete_each,
+    open_column_each,
+    retire_each,
+    score_each,
+    settle,
+    weigh,
+)
 
-BLOCK = 6000  # users of one table; not a power of two, so that a user's cells do not share a place in the cache
+# users of one table; not a power of two, so that a user's cells do not share a place in the cache
+BLOCK = 6000
 
 
 @in_place
 def rescore(table, offset, first, end, column, views):
-    """In place: the row of one column, for users from first to end; the table begins with the user at offset."""
+    """In place: the row of one column, for users from first to end; the table begins with the user
+    at offset."""
     for u in range(first, end):
         table[column, u - offset] = 0.0
     score_each(table, offset, first, end, column, views)
@@ -46,8 +64,9 @@ def fill(table, offset, first_column, end_column, state):
 def choose(weights, exponents, uniform):
     """Index i with probability ∝ weights[i] exp(exponents[i]), by inversion of one uniform number.
 
-    An exponent of −inf leaves an index out: a density that has run below all numbers. NO_WEIGHT if that leaves none. An
-    exponent of NaN or +inf is no density: NOT_FINITE − i for the first such i. The weights are used up.
+    An exponent of −inf leaves an index out: a density that has run below all numbers. NO_WEIGHT if
+    that leaves none. An exponent of NaN or +inf is no density: NOT_FINITE − i for the first such i.
+    The weights are used up.
     """
     top, chosen = -math.inf, NO_WEIGHT
     for i in range(weights.shape[0]):
@@ -68,7 +87,8 @@ def choose(weights, exponents, uniform):
 
 @inlined
 def leave(rng, own, counts, auxiliary):
-    """In place: one user less in its cluster; an emptied one becomes auxiliary. Returns the column that became free, or −1."""
+    """In place: one user less in its cluster; an emptied one becomes auxiliary. Returns the column
+    that became free, or −1."""
     counts[own] -= 1
     freed = -1
     if counts[own] == 0 and auxiliary.shape[0] > 0:
@@ -94,7 +114,8 @@ def replace_auxiliary(chosen, counts, auxiliary):
 
 @in_place
 def weigh_columns(n_clusters, weights, state):
-    """In place: what every column weighs before likelihoods; n_clusters without the user at hand."""
+    """In place: what every column weighs before likelihoods; n_clusters without the user at
+    hand."""
     counts, partition, n_auxiliary = state.counts, state.partition, state.n_auxiliary
     new = new_weight(n_clusters, partition) / n_auxiliary if n_auxiliary > 0 else 0.0
     for c in range(counts.shape[0]):
@@ -108,17 +129,21 @@ def weigh_columns(n_clusters, weights, state):
 
 @in_place
 def weigh_noises(u, exponents, weights, message, state):
-    """In place on exponents and the message's ratios: what the columns' noises bring to user u's observations."""
+    """In place on exponents and the message's ratios: what the columns' noises bring to user u's
+    observations."""
     terms, misfit = state.terms, misfit_of(u, state.terms)
     for c in range(weights.shape[0]):
         if weights[c] != 0.0:
             message.ratios[c] = state.noises[c] / terms.noise[u]
-            exponents[c] += noise_gain(message.ratios[c], terms.starts[u + 1] - terms.starts[u], misfit)
+            exponents[c] += noise_gain(
+                message.ratios[c], terms.starts[u + 1] - terms.starts[u], misfit
+            )
 
 
 @in_place
 def open_cluster(rng, chosen, auxiliary, state):
-    """In place: the chosen auxiliary component becomes a cluster; returns the column of the fresh one in its place."""
+    """In place: the chosen auxiliary component becomes a cluster; returns the column of the fresh
+    one in its place."""
     fresh = replace_auxiliary(chosen, state.counts, auxiliary)
     open_column_each(rng, fresh, state.views)
     if state.noises.shape[0] > 0:
@@ -127,7 +152,8 @@ def open_cluster(rng, chosen, auxiliary, state):
 
 
 class Scratch(NamedTuple):
-    """To work in: weights (C,) and exponents (C,) of the columns, and the message of the user at hand."""
+    """To work in: weights (C,) and exponents (C,) of the columns, and the message of the user at
+    hand."""
 
     weights: NDArray[np.float64]
     exponents: NDArray[np.float64]
@@ -136,20 +162,33 @@ class Scratch(NamedTuple):
 
 @compiled
 def assign(rng, first, end, table, offset, auxiliary, state):
-    """In place on table, auxiliary columns and state: redraw z_u and f_u for u = first, first + 1, …, (C11).
+    """In place on table, auxiliary columns and state: redraw z_u and f_u for u = first, first + 1,
+    …, (C11).
 
-    Returns the next user and the outcome. It is end when all are done; less when there is no free column left for that user,
-    when a cluster was opened and tables hold what observations say, or when that user cannot choose a column.
+    Returns the next user and the outcome. It is end when all are done; less when there is no free
+    column left for that user, when a cluster was opened and tables hold what observations say, or
+    when that user cannot choose a column.
     """
-    n_columns, n_latent = state.counts.shape[0], 0 if state.tabulated else state.views[-1].vectors.shape[1]
-    scratch = Scratch(np.empty(n_columns), np.empty(n_columns), new_message(n_latent, state.noises.shape[0]))
+    n_columns, n_latent = (
+        state.counts.shape[0],
+        0 if state.tabulated else state.views[-1].vectors.shape[1],
+    )
+    scratch = Scratch(
+        np.empty(n_columns), np.empty(n_columns), new_message(n_latent, state.noises.shape[0])
+    )
     return assign_in_turn(rng, first, end, table, offset, auxiliary, scratch, state)
 
 
 @in_place
 def assign_in_turn(rng, first, end, table, offset, auxiliary, scratch, state):
     """``assign``, with something to work in."""
-    z, counts, terms, observed, latent = state.z, state.counts, state.terms, state.views[:-1], state.views[-1]
+    z, counts, terms, observed, latent = (
+        state.z,
+        state.counts,
+        state.terms,
+        state.views[:-1],
+        state.views[-1],
+    )
     n_columns, n_auxiliary = counts.shape[0], auxiliary.shape[0]
     by_user, n_latent = not state.tabulated, 0 if state.tabulated else latent.vectors.shape[1]
     by_cluster = by_user and state.noises.shape[0] > 0
@@ -227,12 +266,16 @@ def widened(table):
 
 @inlined
 def assign_table(rng, table, offset, auxiliary, state):
-    """``assign`` for all users of a table, with more columns as they are needed; returns the state."""
+    """``assign`` for all users of a table, with more columns as they are needed; returns the
+    state."""
     u, end = offset, offset + table.shape[1]
     while True:
         n_before = state.outcome.n_opened
         u, outcome = assign(rng, u, end, table, offset, auxiliary, state)
-        state = with_outcome(state, Outcome(n_before + outcome.n_opened, outcome.user_without_weight, outcome.verdict))
+        state = with_outcome(
+            state,
+            Outcome(n_before + outcome.n_opened, outcome.user_without_weight, outcome.verdict),
+        )
         if outcome.user_without_weight >= 0 or u == end:
             return state
         state, table = grown(state), widened(table)

@@ -1,19 +1,22 @@
-"""Splits and merges of clusters, by Metropolis and Hastings, while latent vectors stay where they are.
+"""Splits and merges of clusters, by Metropolis and Hastings, while latent vectors stay where they
+are.
 
 After Jain and Neal (2007), with users allocated one after the other as by Dahl (2003).
-A user i is chosen at random, and a coin says what may happen to its cluster. It may fall into two, i's and that of j, another
-of its users; or it may become one with another cluster, which is chosen by how near it is, and j is one of its users.
-For a split the other users come in a random order and are told one by one to which side they go, by how near they are to those
-already there; q_z is the probability of the sides. For a merge it is that of the sides as they are. The parameters of each new
-cluster are proposed by every view given its vectors, with density q.
+A user i is chosen at random, and a coin says what may happen to its cluster. It may fall into two,
+i's and that of j, another of its users; or it may become one with another cluster, which is chosen
+by how near it is, and j is one of its users. For a split the other users come in a random order and
+are told one by one to which side they go, by how near they are to those already there; q_z is the
+probability of the sides. For a merge it is that of the sides as they are. The parameters of each
+new cluster are proposed by every view given its vectors, with density q.
 
-A split of C into A, which has i, and B is accepted with probability min(1, r), a merge with min(1, 1/r),
+A split of C into A, which has i, and B is accepted with probability min(1, r), a merge with min(1,
+1/r),
 
     r = p(A, B) / p(C) · w_A w_B / w_C · c (n_C − 1) / n_B / q_z,
 
-where the first ratio is that of the partition's prior (for a Dirichlet process α Γ(n_A) Γ(n_B) / Γ(n_C)), w of a set is the
-density of its vectors and parameters over q, all views together, and c is the probability that B would be chosen for A among
-all clusters but A.
+where the first ratio is that of the partition's prior (for a Dirichlet process α Γ(n_A) Γ(n_B) /
+Γ(n_C)), w of a set is the density of its vectors and parameters over q, all views together, and c
+is the probability that B would be chosen for A among all clusters but A.
 """
 
 import math
@@ -51,7 +54,8 @@ ROOM = 3  # free columns beside clusters and auxiliary ones; more are made when 
 
 
 class Sides(NamedTuple):
-    """others (U,): the users of the clusters of i and j but these two, in the order of allocation; sides (U,): 0 or 1.
+    """others (U,): the users of the clusters of i and j but these two, in the order of allocation;
+    sides (U,): 0 or 1.
 
     sizes (3,): of the sets A, B and C.
     """
@@ -63,7 +67,8 @@ class Sides(NamedTuple):
 
 @in_place
 def members(rng, z, i, j, others):
-    """In place: the others of the clusters of i and j, in a uniformly random order; returns their number."""
+    """In place: the others of the clusters of i and j, in a uniformly random order; returns their
+    number."""
     n = 0
     for u in range(z.shape[0]):
         if (z[u] == z[i] or z[u] == z[j]) and u != i and u != j:
@@ -76,7 +81,8 @@ def members(rng, z, i, j, others):
 
 @compiled
 def allocate(rng, drawn, i, j, z, proposal, splits):
-    """In place on the sets A and B, others and, when they are drawn, sides: all join i or j in turn; returns ln q_z."""
+    """In place on the sets A and B, others and, when they are drawn, sides: all join i or j in
+    turn; returns ln q_z."""
     others, sides, sizes = proposal.others, proposal.sides, proposal.sizes
     n_others = members(rng, z, i, j, others)
     levels = np.empty(2)
@@ -107,12 +113,15 @@ def allocate(rng, drawn, i, j, z, proposal, splits):
 @in_place
 def nearness(own, is_set, column, to_set, splits):
     """What a cluster weighs when one is chosen to merge with, by the distance of the averages."""
-    return 1e-6 + 1.0 / (1.0 + 0.1 * total_squared_distance(own, is_set, column, to_set, splits)) ** 4
+    return (
+        1e-6 + 1.0 / (1.0 + 0.1 * total_squared_distance(own, is_set, column, to_set, splits)) ** 4
+    )
 
 
 @in_place
 def choose_other(rng, first, counts, near, splits):
-    """A cluster other than the first, by how near it is, or −1 if there is none; and the probability that it has."""
+    """A cluster other than the first, by how near it is, or −1 if there is none; and the
+    probability that it has."""
     total = 0.0
     for c in range(counts.shape[0]):
         near[c] = 0.0
@@ -148,7 +157,8 @@ def choose_member(rng, column, n, i, z):
 
 @in_place
 def weight_of_column(s, column, n, log_weights, partition, splits):
-    """ln w of a cluster that there is, with what it adds to the prior; by set s where it is not yet in log_weights."""
+    """ln w of a cluster that there is, with what it adds to the prior; by set s where it is not yet
+    in log_weights."""
     if math.isnan(log_weights[column]):
         set_column_each(s, column, splits)
         log_weights[column] = total_log_weight(s, n, splits) + log_cluster(n, partition)
@@ -166,7 +176,8 @@ def free_column(counts):
 
 @in_place
 def relabel(splitting, first, second, j, proposal, state):
-    """In place: the clusters of A and B, or of C, in place of what there was. Returns the columns of A (or C) and B."""
+    """In place: the clusters of A and B, or of C, in place of what there was. Returns the columns
+    of A (or C) and B."""
     z, counts, sizes = state.z, state.counts, proposal.sizes
     if splitting:
         second = free_column(counts)
@@ -194,7 +205,11 @@ def split_and_merge(rng, n_moves, state):
     if not all_of(splittable_each(splits)):
         return n_splits, n_merges
     weights, near, log_weights = np.empty(3), np.empty(n_columns), np.full(n_columns, math.nan)
-    proposal = Sides(np.empty(n_users, dtype=np.int64), np.empty(n_users, dtype=np.int64), np.empty(3, dtype=np.int64))
+    proposal = Sides(
+        np.empty(n_users, dtype=np.int64),
+        np.empty(n_users, dtype=np.int64),
+        np.empty(3, dtype=np.int64),
+    )
     sizes, n_clusters = proposal.sizes, 0
     for c in range(n_columns):
         n_clusters += counts[c] > 0
@@ -207,8 +222,14 @@ def split_and_merge(rng, n_moves, state):
         n_choices = counts[second] - splitting if second >= 0 else 0
         if n_choices == 0:
             continue
-        j, log_uniform, log_sides = choose_member(rng, second, n_choices, i, z), math.log(1.0 - random(rng)), 0.0
-        old, new = (range(2, 3), range(2)) if splitting else (range(2), range(2, 3))  # sets that are clusters, and that may be
+        j, log_uniform, log_sides = (
+            choose_member(rng, second, n_choices, i, z),
+            math.log(1.0 - random(rng)),
+            0.0,
+        )
+        old, new = (
+            (range(2, 3), range(2)) if splitting else (range(2), range(2, 3))
+        )  # sets that are clusters, and that may be
         if splitting:
             log_sides = allocate(rng, splitting, i, j, z, proposal, splits)
         for s in old:
@@ -222,9 +243,15 @@ def split_and_merge(rng, n_moves, state):
         for s in new:
             propose_each(rng, s, sizes[s], splits)
             weights[s] = total_log_weight(s, sizes[s], splits) + log_cluster(sizes[s], partition)
-        ratio = log_another(n_clusters if splitting else n_clusters - 1, partition) + weights[0] + weights[1] - weights[2]
+        ratio = (
+            log_another(n_clusters if splitting else n_clusters - 1, partition)
+            + weights[0]
+            + weights[1]
+            - weights[2]
+        )
         ratio += math.log(chance * (sizes[2] - 1.0) / sizes[1])
-        # A split still lacks c, and a merge q_z. Both are at most 1, so what is refused without them would be with them.
+        # A split still lacks c, and a merge q_z. Both are at most 1, so what is refused without
+        # them would be with them.
         if splitting and log_uniform < ratio - log_sides:
             ratio += math.log(chance_of_other(first, counts, splits))
         elif not splitting and log_uniform < -ratio:
@@ -288,5 +315,10 @@ def run_without_moves(rng, state):
 
 @selected
 def run(kinds):
-    """In place on z and the clusters' parameters; returns the state with auxiliary and free columns."""
-    return run_with_moves if all(supports(kind, "split_start") for kind in kinds) else run_without_moves
+    """In place on z and the clusters' parameters; returns the state with auxiliary and free
+    columns."""
+    return (
+        run_with_moves
+        if all(supports(kind, "split_start") for kind in kinds)
+        else run_without_moves
+    )

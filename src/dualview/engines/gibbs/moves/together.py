@@ -1,4 +1,5 @@
-"""The latent vectors of all users, together with what their view says about them: their scale, then the clusters' location."""
+"""The latent vectors of all users, together with what their view says about them: their scale, then
+the clusters' location."""
 
 from dualview.engines.gibbs.working import with_views
 from dualview.numerics.compiling import inlined

@@ -1,1 +1,2 @@
-"""The variational engine for data in shards: workers see one shard at a time, sums and vectors come back."""
+"""The variational engine for data in shards: workers see one shard at a time, sums and vectors come
+back."""

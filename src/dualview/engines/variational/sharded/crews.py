@@ -1,7 +1,9 @@
-"""Who does the work: this process, local processes, or the workers of a Dask cluster (``dask_crew``).
+"""Who does the work: this process, local processes, or the workers of a Dask cluster
+(``dask_crew``).
 
-Results come in the order of tasks, whoever finishes first. A worker that dies is replaced, and its tasks are done again: it has
-nothing that cannot be made again from the folder and the tasks themselves.
+Results come in the order of tasks, whoever finishes first. A worker that dies is replaced, and its
+tasks are done again: it has nothing that cannot be made again from the folder and the tasks
+themselves.
 """
 
 import contextlib
@@ -28,7 +30,9 @@ from dualview.numerics import parallel
 
 MOST_DEATHS = 3  # of workers with the same tasks
 _ROUNDS_AHEAD = 2  # rounds of tasks that are under way
-_IN_ONE_GO = 16_000_000  # bytes of arguments and results that a worker has in its memory besides the shards
+_IN_ONE_GO = (
+    16_000_000  # bytes of arguments and results that a worker has in its memory besides the shards
+)
 
 
 class Crew(ABC):
@@ -44,7 +48,12 @@ class Crew(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -65,14 +74,16 @@ class Alone(Crew):
 
 
 class Round(NamedTuple):
-    """Tasks under way: for each worker, where its tasks are among those of the round, and what will have their results."""
+    """Tasks under way: for each worker, where its tasks are among those of the round, and what will
+    have their results."""
 
     tasks: list[Task]
     parts: list[tuple[list[int], Any]]
 
 
 class Team(Crew):
-    """Several workers. Each does the same shards every time: a few in one go, where their arguments and results are small."""
+    """Several workers. Each does the same shards every time: a few in one go, where their arguments
+    and results are small."""
 
     n_workers: int
     at_once = 1  # tasks of a worker in one go, at the most
@@ -90,7 +101,8 @@ class Team(Crew):
             yield from self._finish(rounds.popleft())
 
     def _some(self, left: Iterator[Task]) -> list[Task]:
-        """The tasks of the next round: one for each worker, until it is known how large such tasks are."""
+        """The tasks of the next round: one for each worker, until it is known how large such tasks
+        are."""
         first = next(left, None)
         if first is None:
             return []
@@ -102,7 +114,10 @@ class Team(Crew):
         places: dict[int, list[int]] = {}
         for place, task in enumerate(tasks):
             places.setdefault(task.number % self.n_workers, []).append(place)
-        parts = [(own, self.submit(worker, source, [tasks[i] for i in own])) for worker, own in places.items()]
+        parts = [
+            (own, self.submit(worker, source, [tasks[i] for i in own]))
+            for worker, own in places.items()
+        ]
         return Round(tasks, parts)
 
     def _finish(self, begun: Round) -> list[Any]:
@@ -143,7 +158,9 @@ class Processes(Team):
         self.n_workers = n_workers
         n_threads = max(1, parallel.n_cores() // n_workers) if n_threads is None else n_threads
         self._workers = [_Process(n_workers, n_threads) for _ in range(n_workers)]
-        self._threads = [ThreadPoolExecutor(1, thread_name_prefix="dualview-shards") for _ in range(n_workers)]
+        self._threads = [
+            ThreadPoolExecutor(1, thread_name_prefix="dualview-shards") for _ in range(n_workers)
+        ]
 
     @property
     def pids(self) -> list[int]:
@@ -172,14 +189,20 @@ class _Process:
         self.process = self._started()
 
     def _started(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "dualview.engines.variational.sharded.serving", *self._numbers]
+        command = [
+            sys.executable,
+            "-m",
+            "dualview.engines.variational.sharded.serving",
+            *self._numbers,
+        ]
         places = os.pathsep.join(place for place in sys.path if place)
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": places},
-            start_new_session=True,  # Ctrl-C in a terminal is for this process, which ends the others
+            # Ctrl-C in a terminal is for this process, which ends the others
+            start_new_session=True,
         )
 
     def ask(self, source: Source, tasks: Sequence[Task]) -> list[Any]:
@@ -198,8 +221,10 @@ class _Process:
             return results
         shards = ", ".join(str(task.number) for task in tasks)
         raise DualViewError(
-            f"A worker process died {MOST_DEATHS} times with the same shards ({tasks[0].function.__name__}, {shards}), most "
-            "likely for lack of memory. Use fewer workers (n_jobs), a smaller Shards(cache=...), or smaller shards."
+            f"A worker process died {MOST_DEATHS} times with the same shards "
+            f"({tasks[0].function.__name__}, {shards}), most "
+            "likely for lack of memory. Use fewer workers (n_jobs), a smaller Shards(cache=...), "
+            "or smaller shards."
         )
 
     def _asked(self, source: Source, tasks: Sequence[Task]) -> tuple[list[Any], Exception | None]:

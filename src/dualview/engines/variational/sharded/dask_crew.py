@@ -1,4 +1,5 @@
-"""The workers of a Dask cluster. Shards stay on the worker that has read them; parameters go out, and sums come back."""
+"""The workers of a Dask cluster. Shards stay on the worker that has read them; parameters go out,
+and sums come back."""
 
 import contextlib
 import time
@@ -49,25 +50,37 @@ class DaskCrew(Team):
         until = time.monotonic() + _PATIENCE
         while not (found := sorted(self.client.nthreads())):
             if time.monotonic() > until:
-                raise DualViewError(f"The Dask cluster has had no worker for {_PATIENCE:.0f} s. Start some, and fit again.")
+                raise DualViewError(
+                    f"The Dask cluster has had no worker for {_PATIENCE:.0f} s. Start some, and "
+                    "fit again."
+                )
             time.sleep(1.0)
         return found
 
     def submit(self, worker: int, source: Source, tasks: Sequence[Task]) -> Pending:
-        """Send tasks to a worker; to another one, where that has died and the scheduler may not know of it yet."""
+        """Send tasks to a worker; to another one, where that has died and the scheduler may not
+        know of it yet."""
         self._sources[source.key] = source
         parcel, until = Parcel(source, tasks), time.monotonic() + _PATIENCE
         while True:
             address = self._addresses[worker % len(self._addresses)]
             try:
                 sent = self.client.scatter([parcel], workers=[address], hash=False)[0]
-            except (OSError, ValueError, KeyError) as error:  # nobody listens there, or it is no worker any more
+            except (
+                OSError,
+                ValueError,
+                KeyError,
+            ) as error:  # nobody listens there, or it is no worker any more
                 if time.monotonic() > until:
-                    raise DualViewError(f"No worker of the Dask cluster could be reached for {_PATIENCE:.0f} s.") from error
+                    raise DualViewError(
+                        f"No worker of the Dask cluster could be reached for {_PATIENCE:.0f} s."
+                    ) from error
                 time.sleep(1.0)
                 self._addresses = self._workers()
             else:
-                result = self.client.submit(_run, sent, workers=[address], allow_other_workers=True, pure=False)
+                result = self.client.submit(
+                    _run, sent, workers=[address], allow_other_workers=True, pure=False
+                )
                 return Pending(worker, parcel, sent, result)
 
     def result(self, pending: Pending) -> list[Any]:
@@ -97,16 +110,22 @@ class DaskCrew(Team):
 
     def _is_lost(self, pending: Pending) -> bool:
         """Whether nobody has what was sent."""
-        return pending.result.status in ("lost", "cancelled", "error") or pending.sent.status in ("lost", "cancelled")
+        return pending.result.status in ("lost", "cancelled", "error") or pending.sent.status in (
+            "lost",
+            "cancelled",
+        )
 
     def _again(self, pending: Pending, n_deaths: int) -> tuple[int, Pending]:
         if n_deaths + 1 >= MOST_DEATHS:
             raise DualViewError(
-                f"Workers of the Dask cluster died {MOST_DEATHS} times with the same shards, most likely for lack of memory. "
+                f"Workers of the Dask cluster died {MOST_DEATHS} times with the same shards, "
+                "most likely for lack of memory. "
                 "Give workers more memory, use a smaller Shards(cache=...), or smaller shards."
             )
         self._addresses = self._workers()
-        return n_deaths + 1, self.submit(pending.worker, pending.parcel.source, pending.parcel.tasks)
+        return n_deaths + 1, self.submit(
+            pending.worker, pending.parcel.source, pending.parcel.tasks
+        )
 
 
 def _run(parcel: Parcel) -> tuple[list[Any] | None, Exception | None]:

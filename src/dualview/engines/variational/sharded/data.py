@@ -1,4 +1,5 @@
-"""The data of a fit in shards, as the process that leads it sees them: passes over shards, and the sums of what comes back."""
+"""The data of a fit in shards, as the process that leads it sees them: passes over shards, and the
+sums of what comes back."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -35,17 +36,31 @@ class ShardedData:
 
     def in_units(self, features: Whitening, threads: ThreadUnits) -> "ShardedData":
         """The same in working units."""
-        source = replace(self.source, key=f"{self.source.key}, working", features=features, threads=threads)
+        source = replace(
+            self.source, key=f"{self.source.key}, working", features=features, threads=threads
+        )
         return replace(self, source=source)
 
-    def over_users(self, function: Function, argument: Callable[[int, slice], Any]) -> Iterator[Any]:
-        """What a function returns for each shard of users; argument: given its number, and where its users are."""
-        tasks = (Task(function, number, argument(number, entry.users)) for number, entry in enumerate(self.shards.users))
+    def over_users(
+        self, function: Function, argument: Callable[[int, slice], Any]
+    ) -> Iterator[Any]:
+        """What a function returns for each shard of users; argument: given its number, and where
+        its users are."""
+        tasks = (
+            Task(function, number, argument(number, entry.users))
+            for number, entry in enumerate(self.shards.users)
+        )
         return self.crew.run(self.source, tasks)
 
-    def over_threads(self, function: Function, argument: Callable[[NDArray[Any]], Any]) -> Iterator[tuple[NDArray[Any], Any]]:
-        """What a function returns for each shard of threads, with their users; argument: given these."""
-        tasks = (Task(function, number, argument(self.shards.members(number))) for number in range(len(self.shards.threads)))
+    def over_threads(
+        self, function: Function, argument: Callable[[NDArray[Any]], Any]
+    ) -> Iterator[tuple[NDArray[Any], Any]]:
+        """What a function returns for each shard of threads, with their users; argument: given
+        these."""
+        tasks = (
+            Task(function, number, argument(self.shards.members(number)))
+            for number in range(len(self.shards.threads))
+        )
         for number, result in enumerate(self.crew.run(self.source, tasks)):
             yield self.shards.members(number), result
 
@@ -59,7 +74,8 @@ class ShardedData:
 
     @cached_property
     def looked_at(self) -> NDArray[np.int64]:
-        """Users, spread evenly, of whom the leading process sees features and q(z): all, where they are not too many."""
+        """Users, spread evenly, of whom the leading process sees features and q(z): all, where they
+        are not too many."""
         return np.arange(0, self.n_users, -(-self.n_users // MOST_LOOKED_AT))
 
     def looked_at_in(self, users: slice) -> NDArray[np.int64]:
@@ -71,4 +87,8 @@ class ShardedData:
     @cached_property
     def features(self) -> Array:
         """Features of the users who are looked at, (n, D)."""
-        return np.vstack(list(self.over_users(work.some_features, lambda _number, users: self.looked_at_in(users))))
+        return np.vstack(
+            list(
+                self.over_users(work.some_features, lambda _number, users: self.looked_at_in(users))
+            )
+        )

@@ -1,6 +1,8 @@
-"""The regression of shared outcomes whose threads are in shards: products go out to them, and sums come back.
+"""The regression of shared outcomes whose threads are in shards: products go out to them, and sums
+come back.
 
-A shard is sent the numbers of its own users only, and returns as many. Vectors of all users are in the leading process.
+A shard is sent the numbers of its own users only, and returns as many. Vectors of all users are in
+the leading process.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +24,8 @@ _AT_ONCE = 2**24  # numbers of the probes that are solved for together
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over all threads: moments of outcomes, absolute weights, Pᵀy and the diagonal of PᵀP, (U,) each."""
+    """Sums over all threads: moments of outcomes, absolute weights, Pᵀy and the diagonal of PᵀP,
+    (U,) each."""
 
     outcome: Moments
     weight: float
@@ -55,7 +58,9 @@ class ShardedEquations(Equations):
     def of(cls, data: ShardedData) -> "ShardedEquations":
         totals = Totals.of(data)
         each = int(np.clip(_AT_ONCE // data.n_users, 1, N_PROBES))
-        groups = tuple(slice(first, min(first + each, N_PROBES)) for first in range(0, N_PROBES, each))
+        groups = tuple(
+            slice(first, min(first + each, N_PROBES)) for first in range(0, N_PROBES, each)
+        )
         return cls(data, totals.weighted, totals.squares, groups)
 
     @property
@@ -73,7 +78,14 @@ class ShardedEquations(Equations):
         return total
 
     def residual_squares(self, mean: Array) -> float:
-        return float(sum(part for _, part in self.data.over_threads(work.residual_squares, lambda users: mean[users])))
+        return float(
+            sum(
+                part
+                for _, part in self.data.over_threads(
+                    work.residual_squares, lambda users: mean[users]
+                )
+            )
+        )
 
     def noise_of_probes(self, probes: slice) -> tuple[Array, Array]:
         return self._noise(probes, 0)

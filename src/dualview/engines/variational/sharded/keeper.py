@@ -1,7 +1,8 @@
 """What one process keeps of the shards: as many as its memory has room for, in working units.
 
-Shards are gone through in the same order again and again, so that those that were read first stay, and the others are read each
-time. Throwing out the one that was not used for the longest would throw out each just before it is needed.
+Shards are gone through in the same order again and again, so that those that were read first stay,
+and the others are read each time. Throwing out the one that was not used for the longest would
+throw out each just before it is needed.
 """
 
 import math
@@ -24,7 +25,8 @@ _SHARE = 0.25  # of a process's memory, for shards
 
 
 class ThreadUnits(NamedTuple):
-    """Working units of threads: of weights, by a scale; of outcomes, y − (total weight of the thread) × mean, over sd."""
+    """Working units of threads: of weights, by a scale; of outcomes, y − (total weight of the
+    thread) × mean, over sd."""
 
     scale: float = 1.0
     mean: float = 0.0
@@ -36,7 +38,8 @@ _AS_GIVEN = ThreadUnits()
 
 @dataclass(frozen=True)
 class Source:
-    """Where a fit's data are, and their units. key: a name of these, by which processes tell fits apart."""
+    """Where a fit's data are, and their units. key: a name of these, by which processes tell fits
+    apart."""
 
     key: str
     folder: str
@@ -46,7 +49,8 @@ class Source:
 
 
 class Regression(NamedTuple):
-    """The threads of a shard: weights by rows over its own users, outcomes (T,), and where it begins among all threads."""
+    """The threads of a shard: weights by rows over its own users, outcomes (T,), and where it
+    begins among all threads."""
 
     rows: SparseRows
     entries: tuple[NDArray[np.int64], NDArray[np.uint32], Array]
@@ -56,7 +60,11 @@ class Regression(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes."""
-        return self.outcome.nbytes + 8 * self.rows.n_columns + sum(part.nbytes for part in self.entries)
+        return (
+            self.outcome.nbytes
+            + 8 * self.rows.n_columns
+            + sum(part.nbytes for part in self.entries)
+        )
 
     def expected(self, vector: Array) -> Array:
         """P vector, (T,); every thread has a participant."""
@@ -101,13 +109,17 @@ class Keeper:
         block = self.shards.read_threads(number)
         totals = np.add.reduceat(block.weights, block.starts[:-1])
         matrix = sparse.csr_array(
-            (block.weights * units.scale, block.columns, block.starts), shape=(entry.n_threads, entry.n_users)
+            (block.weights * units.scale, block.columns, block.starts),
+            shape=(entry.n_threads, entry.n_users),
         )
         rows = SparseRows(matrix)
-        return Regression(rows, rows.entries, (block.outcome - totals * units.mean) / units.sd, entry.first)
+        return Regression(
+            rows, rows.entries, (block.outcome - totals * units.mean) / units.sd, entry.first
+        )
 
     def rows(self, number: int, recipe: Recipe) -> tuple[Array, float]:
-        """q(z) of the users of a shard, and its entropy; made anew unless it was the last one asked for."""
+        """q(z) of the users of a shard, and its entropy; made anew unless it was the last one asked
+        for."""
         number_before, *found = self._rows.get(number, (-1, None, 0.0))
         if number_before != recipe.number:
             rows, entropy = recipe.rows(self.features(number))
@@ -126,7 +138,8 @@ class Keeper:
 
 
 def room_for_shards(cache: float | None, n_processes: int, limit: float | None = None) -> float:
-    """Bytes of shards that a process keeps: what was asked for, or a share of its memory. limit: the process's own."""
+    """Bytes of shards that a process keeps: what was asked for, or a share of its memory. limit:
+    the process's own."""
     if cache is not None:
         return cache
     try:

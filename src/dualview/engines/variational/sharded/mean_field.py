@@ -1,8 +1,9 @@
 """q of everything, where q(z) and the features are in shards.
 
-A step has two passes over the shards of users: one makes q(z) and the sums that follow from it, the other the sums of
-coefficients once these have changed. Between them conjugate gradients go over the shards of threads. Everything that is shared
-is in the leading process, and so are vectors with a number for each user.
+A step has two passes over the shards of users: one makes q(z) and the sums that follow from it, the
+other the sums of coefficients once these have changed. Between them conjugate gradients go over the
+shards of threads. Everything that is shared is in the leading process, and so are vectors with a
+number for each user.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +18,16 @@ from dualview.engines.variational.mean_field import MeanField
 from dualview.engines.variational.sharded import work
 from dualview.engines.variational.sharded.data import ShardedData
 from dualview.engines.variational.sharded.model import ShardedModel
-from dualview.engines.variational.sharded.recipes import Given, Latent, Merged, Nearest, Recipe, Reordered, Scores, Split
+from dualview.engines.variational.sharded.recipes import (
+    Given,
+    Latent,
+    Merged,
+    Nearest,
+    Recipe,
+    Reordered,
+    Scores,
+    Split,
+)
 from dualview.engines.variational.sharded.work import Assessed, Assessment, First
 from dualview.engines.variational.two_means import Plane
 from dualview.views.soft_vectors import SoftVectors
@@ -30,16 +40,21 @@ _PULLS, _COUNTS = "pulls", "counts"  # beside the sums of views
 
 @dataclass(frozen=True)
 class ShardedMeanField(MeanField):
-    """q of a :class:`ShardedModel`. responsibilities (K, n): of the users who are looked at; recipe: how all others' are made.
+    """q of a :class:`ShardedModel`. responsibilities (K, n): of the users who are looked at;
+    recipe: how all others' are made.
 
-    sums: besides those of views, the precisions and pulls of coefficients (2, U) that follow from q(z).
+    sums: besides those of views, the precisions and pulls of coefficients (2, U) that follow from
+    q(z).
     """
 
     recipe: Recipe | None = None
 
     @classmethod
-    def begun(cls, model: ShardedModel, base: Nearest | Given, latent: SoftManyThreads | None = None) -> "ShardedMeanField":
-        """From a partition, held while everything else is updated some times; from a given q of latent vectors too."""
+    def begun(
+        cls, model: ShardedModel, base: Nearest | Given, latent: SoftManyThreads | None = None
+    ) -> "ShardedMeanField":
+        """From a partition, held while everything else is updated some times; from a given q of
+        latent vectors too."""
         assert model.data is not None
         if latent is None and model.equations is not None:
             latent = SoftManyThreads.start(model.equations)
@@ -50,16 +65,26 @@ class ShardedMeanField(MeanField):
         def with_latent(users: slice) -> tuple[Recipe, Latent | None]:
             return recipe.cut(users), None if soft is None else soft.cut(users)
 
-        first = _summed(model.data.over_users(work.first_sums, lambda _number, users: with_latent(users)))
+        first = _summed(
+            model.data.over_users(work.first_sums, lambda _number, users: with_latent(users))
+        )
         assert isinstance(first, First)
-        means = {name: total / np.maximum(first.counts, 1.0)[:, None] for name, total in first.totals.items()}
+        means = {
+            name: total / np.maximum(first.counts, 1.0)[:, None]
+            for name, total in first.totals.items()
+        }
         spreads: dict[str, Array] = {}
-        for part in model.data.over_users(work.spreads, lambda _number, users: (*with_latent(users), means)):
+        for part in model.data.over_users(
+            work.spreads, lambda _number, users: (*with_latent(users), means)
+        ):
             spreads = {name: spreads.get(name, 0.0) + spread for name, spread in part.items()}
         kinds: Any = model.views
         factors = {name: kinds[name].centres_at(own) for name, own in means.items()}
         found = _assessed(model.data, recipe, factors, soft, None)
-        views = {name: kinds[name].approximate_sums(model.n_users, spreads[name], found.sums[name]) for name in factors}
+        views = {
+            name: kinds[name].approximate_sums(model.n_users, spreads[name], found.sums[name])
+            for name in factors
+        }
         weights = model.partition.approximate(first.counts)
         sums = {"features": found.sums["features"], _COUNTS: first.counts}
         q = cls(model, found.rows, found.entropy, weights, views, latent, {}, sums, recipe)
@@ -90,7 +115,9 @@ class ShardedMeanField(MeanField):
     def sums_of(self, name: str) -> Any:
         if name not in self.sums:
             assert self.recipe is not None
-            found = _assessed(self.data, self.recipe, {name: self.views[name].factors}, self._soft, None)
+            found = _assessed(
+                self.data, self.recipe, {name: self.views[name].factors}, self._soft, None
+            )
             self.sums[name] = found.sums[name]
         return self.sums[name]
 
@@ -106,13 +133,18 @@ class ShardedMeanField(MeanField):
         found = _assessed(self.data, recipe, factors, self._soft, pulls)
         counts = next(iter(found.sums.values())).counts
         sums = found.sums | {_COUNTS: counts, _PULLS: (factors.get("behavior"), found.pulls)}
-        return replace(self, recipe=recipe, responsibilities=found.rows, entropy=found.entropy, sums=sums)
+        return replace(
+            self, recipe=recipe, responsibilities=found.rows, entropy=found.entropy, sums=sums
+        )
 
     def solved(self) -> "ShardedMeanField":
         """q(f), (V3)."""
         assert isinstance(self.latent, SoftManyThreads)
         assert self.recipe is not None
-        factors, (known, pulls) = self.views["behavior"].factors, self.sums.get(_PULLS, (None, None))
+        factors, (known, pulls) = (
+            self.views["behavior"].factors,
+            self.sums.get(_PULLS, (None, None)),
+        )
         if known is None or any(a is not b for a, b in zip(known, factors, strict=True)):
             pulls = _assessed(self.data, self.recipe, {}, self._soft, _pulls(factors)).pulls
         sums = {name: part for name, part in self.sums.items() if name not in ("behavior", _PULLS)}
@@ -135,18 +167,24 @@ class ShardedMeanField(MeanField):
     def deleted(self, k: int, table: Array) -> "ShardedMeanField":  # noqa: ARG002
         kept = np.delete(np.arange(self.n_components), k)
         factors = {name: view.take(kept).factors for name, view in self.views.items()}
-        return self._changed(Recipe(Scores(self.weights.log_weights[kept], factors, self._soft)), kept)
+        return self._changed(
+            Recipe(Scores(self.weights.log_weights[kept], factors, self._soft)), kept
+        )
 
     def split(self, k: int, names: list[str], plane: Plane) -> "ShardedMeanField":
         assert self.recipe is not None
         own = np.array([k])
         change = Split(k, {name: self.views[name].take(own) for name in names}, plane)
-        return self._changed(self.recipe.then(change, self._soft), np.append(np.arange(self.n_components), k))
+        return self._changed(
+            self.recipe.then(change, self._soft), np.append(np.arange(self.n_components), k)
+        )
 
     def drawn_labels(self, rng: np.random.Generator) -> NDArray[np.int64]:
         assert self.recipe is not None
         recipe, seed = self.recipe, int(rng.integers(2**63))
-        parts = self.data.over_users(work.draw_labels, lambda _number, users: (recipe.cut(users), seed))
+        parts = self.data.over_users(
+            work.draw_labels, lambda _number, users: (recipe.cut(users), seed)
+        )
         return np.concatenate(list(parts)).astype(np.int64)
 
 
@@ -170,7 +208,11 @@ def _summed(parts: Any) -> Any:
 
 
 def _assessed(
-    data: ShardedData, recipe: Recipe, factors: dict[str, Any], latent: Latent | None, pulls: Array | None
+    data: ShardedData,
+    recipe: Recipe,
+    factors: dict[str, Any],
+    latent: Latent | None,
+    pulls: Array | None,
 ) -> Assessed:
     """What all shards say of q(z) together."""
 
@@ -181,7 +223,10 @@ def _assessed(
     entropy, sums, all_pulls, rows = 0.0, dict[str, Any](), [], []
     for part in data.over_users(work.assess, asked):
         entropy += part.entropy
-        sums = {name: own if name not in sums else sums[name].plus(own) for name, own in part.sums.items()}
+        sums = {
+            name: own if name not in sums else sums[name].plus(own)
+            for name, own in part.sums.items()
+        }
         all_pulls.append(part.pulls)
         rows.append(part.rows)
     found = None if pulls is None else np.hstack(all_pulls)

@@ -1,4 +1,5 @@
-"""Random numbers that belong to positions among all users or threads, however these are cut into shards."""
+"""Random numbers that belong to positions among all users or threads, however these are cut into
+shards."""
 
 from typing import Literal
 
@@ -19,7 +20,9 @@ def normal(kind: Kind, column: int, first: int, stop: int, seed: int = 0) -> Arr
 
 def signs(column: int, first: int, stop: int) -> Array:
     """Numbers −1 and 1 of the positions from first to stop, (stop − first,)."""
-    return _numbers("signs", column, first, stop, 0, lambda rng: rng.integers(0, 2, _BLOCK) * 2.0 - 1.0)
+    return _numbers(
+        "signs", column, first, stop, 0, lambda rng: rng.integers(0, 2, _BLOCK) * 2.0 - 1.0
+    )
 
 
 def _numbers(kind: Kind, column: int, first: int, stop: int, seed: int, draw) -> Array:  # type: ignore[no-untyped-def]
@@ -34,4 +37,7 @@ def _numbers(kind: Kind, column: int, first: int, stop: int, seed: int, draw) ->
 
 def normals(kind: Kind, columns: slice, first: int, stop: int, seed: int = 0) -> Array:
     """The same for several columns, (stop − first, M)."""
-    return np.stack([normal(kind, column, first, stop, seed) for column in range(columns.start, columns.stop)], axis=1)
+    return np.stack(
+        [normal(kind, column, first, stop, seed) for column in range(columns.start, columns.stop)],
+        axis=1,
+    )

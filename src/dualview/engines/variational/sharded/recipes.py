@@ -1,7 +1,9 @@
-"""How q(z) of any users is made: from parameters, a few numbers of each user, and changes of components.
+"""How q(z) of any users is made: from parameters, a few numbers of each user, and changes of
+components.
 
-Rows of q(z) stay with the shard of their users. What travels is the recipe, from which a worker can make them again at any
-time: when its memory is short, or in the place of another worker that has died.
+Rows of q(z) stay with the shard of their users. What travels is the recipe, from which a worker can
+make them again at any time: when its memory is short, or in the place of another worker that has
+died.
 """
 
 import itertools
@@ -116,7 +118,8 @@ class Merged(NamedTuple):
 
 
 class Split(NamedTuple):
-    """k in two parts, by the side of a plane in some views, which are those of this one component."""
+    """k in two parts, by the side of a plane in some views, which are those of this one
+    component."""
 
     k: int
     views: Mapping[str, Any]
@@ -130,7 +133,8 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How q(z) is made: a base, then changes. latent: q of coefficients that the changes look at."""
+    """How q(z) is made: a base, then changes. latent: q of coefficients that the changes look
+    at."""
 
     base: Scores | Nearest | Given
     changes: tuple[Reordered | Merged | Split, ...] = ()

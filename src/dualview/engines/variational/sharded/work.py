@@ -1,7 +1,9 @@
-"""What a worker does with one shard: functions of its keeper, the number of the shard, and an argument.
+"""What a worker does with one shard: functions of its keeper, the number of the shard, and an
+argument.
 
-An argument holds parameters, and vectors of the shard's own users. What is returned is a sum over the shard, or vectors of its
-own users; sums are added up by the process that asked, in the order of shards, so that nobody can tell who did what.
+An argument holds parameters, and vectors of the shard's own users. What is returned is a sum over
+the shard, or vectors of its own users; sums are added up by the process that asked, in the order of
+shards, so that nobody can tell who did what.
 """
 
 import threading
@@ -46,15 +48,19 @@ def forget(source: Source) -> None:
     _keepers.pop(source.key, None)
 
 
-def run(source: Source, tasks: Sequence[Task], n_processes: int = 1, limit: float | None = None) -> list[Any]:
-    """What some tasks return, one thread of this process at a time. limit: bytes of memory that the process may use."""
+def run(
+    source: Source, tasks: Sequence[Task], n_processes: int = 1, limit: float | None = None
+) -> list[Any]:
+    """What some tasks return, one thread of this process at a time. limit: bytes of memory that the
+    process may use."""
     with _lock:
         keeper = keeper_of(source, room_for_shards(source.cache, n_processes, limit))
         return [task.function(keeper, task.number, task.argument) for task in tasks]
 
 
 class Moments(NamedTuple):
-    """Number, means (D,), sums of squared deviations (D, D) and largest sizes (D,) of some vectors."""
+    """Number, means (D,), sums of squared deviations (D, D) and largest sizes (D,) of some
+    vectors."""
 
     n: int
     mean: Array
@@ -103,7 +109,9 @@ def first_sums(keeper: Keeper, number: int, argument: tuple[Recipe, Latent | Non
     return First(rows.sum(axis=1), {name: rows @ own.means for name, own in vectors.items()})
 
 
-def spreads(keeper: Keeper, number: int, argument: tuple[Recipe, Latent | None, Mapping[str, Array]]) -> dict[str, Array]:
+def spreads(
+    keeper: Keeper, number: int, argument: tuple[Recipe, Latent | None, Mapping[str, Array]]
+) -> dict[str, Array]:
     """Σ_u s_u s_uᵀ of each view, s_u = x_u − Σ_k q(z_u = k) mean_k."""
     recipe, latent, means = argument
     rows, _ = keeper.rows(number, recipe)
@@ -115,10 +123,11 @@ def spreads(keeper: Keeper, number: int, argument: tuple[Recipe, Latent | None, 
 
 
 class Assessment(NamedTuple):
-    """What is asked of q(z): sums of these views about their factors, the pulls on coefficients, the rows of some users.
+    """What is asked of q(z): sums of these views about their factors, the pulls on coefficients,
+    the rows of some users.
 
-    latent: q of coefficients; None where there is no behavior. pulls (2, K): E S_k and E S_k E μ_k, where they are wanted.
-    looked_at: places in the shard.
+    latent: q of coefficients; None where there is no behavior. pulls (2, K): E S_k and E S_k E μ_k,
+    where they are wanted. looked_at: places in the shard.
     """
 
     recipe: Recipe
@@ -129,7 +138,8 @@ class Assessment(NamedTuple):
 
 
 class Assessed(NamedTuple):
-    """The entropy of q(z), sums by view, precisions and pulls of every user's coefficient (2, U), rows of some users (K, n)."""
+    """The entropy of q(z), sums by view, precisions and pulls of every user's coefficient (2, U),
+    rows of some users (K, n)."""
 
     entropy: float
     sums: dict[str, Any]
@@ -141,7 +151,9 @@ def assess(keeper: Keeper, number: int, asked: Assessment) -> Assessed:
     """q(z) of the shard's users, and what others need of it."""
     rows, entropy = keeper.rows(number, asked.recipe)
     vectors = vectors_of(keeper.features(number), asked.latent)
-    sums = {name: verbs.absorb(rows, vectors[name], factors) for name, factors in asked.factors.items()}
+    sums = {
+        name: verbs.absorb(rows, vectors[name], factors) for name, factors in asked.factors.items()
+    }
     pulls = None if asked.pulls is None else asked.pulls @ rows
     return Assessed(entropy, sums, pulls, rows[:, asked.looked_at])
 
@@ -150,11 +162,15 @@ def draw_labels(keeper: Keeper, number: int, argument: tuple[Recipe, int]) -> ND
     """Components of the shard's users drawn from q(z), (U,)."""
     recipe, seed = argument
     cumulative = np.cumsum(keeper.rows(number, recipe)[0], axis=0)
-    uniform = np.random.default_rng([seed, keeper.shards.users[number].first]).random(cumulative.shape[1])
+    uniform = np.random.default_rng([seed, keeper.shards.users[number].first]).random(
+        cumulative.shape[1]
+    )
     return labels_below(uniform * cumulative[-1], cumulative).astype(np.int32)
 
 
-def log_likelihood(keeper: Keeper, number: int, argument: tuple[Any, Any, NDArray[np.int64]]) -> float:
+def log_likelihood(
+    keeper: Keeper, number: int, argument: tuple[Any, Any, NDArray[np.int64]]
+) -> float:
     """ln p(features | components) of a view at a state, of users in clusters z."""
     view, state, z = argument
     x = keeper.features(number)
@@ -162,7 +178,8 @@ def log_likelihood(keeper: Keeper, number: int, argument: tuple[Any, Any, NDArra
 
 
 class ThreadTotals(NamedTuple):
-    """Of threads: moments of their outcomes, the sum of absolute weights, Pᵀy and the diagonal of PᵀP over their users."""
+    """Of threads: moments of their outcomes, the sum of absolute weights, Pᵀy and the diagonal of
+    PᵀP over their users."""
 
     outcome: Moments
     weight: float
@@ -195,4 +212,6 @@ def gram_noise(keeper: Keeper, number: int, argument: tuple[slice, int]) -> Arra
     columns, seed = argument
     own = keeper.regression(number)
     drawn = noise.normals("threads", columns, own.first, own.first + len(own.outcome), seed)
-    return np.stack([own.rows.transposed_times(np.ascontiguousarray(column)) for column in drawn.T], axis=1)
+    return np.stack(
+        [own.rows.transposed_times(np.ascontiguousarray(column)) for column in drawn.T], axis=1
+    )
