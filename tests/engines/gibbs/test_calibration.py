@@ -59,7 +59,7 @@ def quantities(state: State) -> dict[str, float]:
     assert state.latent is not None
     agreement = {}
     if state.agreement is not None:
-        agreement = {"agreement": state.agreement.share}
+        agreement = {"agreement": float(state.agreement.shares[0])}
     noise = {
         name: np.log(value) for name, value in state.params.items() if name == "noise_precision"
     }
