@@ -7,12 +7,15 @@ errors to standard error.
 """
 
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
 from dualview.command_line import CommandLine, run_command, stoppable
+from dualview.errors import InputError
 from dualview.files.writing import check_place, is_standard_output
 from dualview.forum.columns import GivenColumns
 from dualview.forum.options import GONE, ForumOptions, ForumSettings
@@ -417,20 +420,17 @@ def reproduce(
     jobs: int = -1,
     quiet: bool = False,
 ) -> None:
-    """Run the paper's experiments and compare the results with the published numbers.
+    """Moved: the paper's experiments are now run by python -m reproduction, in a checkout of the
+    source.
 
-    Writes results.csv, figures and report.md. If it is killed, the same command continues. "all"
-    takes about 40 minutes of CPU time, divided by the number of cores; --quick takes about two, and
-    the very first run one more for compiling.
+    In a checkout this command still runs them, with a warning.
 
     Example: dualview reproduce all --out reproduced --quick
 
     Parameters
     ----------
     names
-        Studies: all (= agreement disagreement iris cost), or any of agreement, disagreement, iris,
-        cost, models, information, starts, sensitivity, randomised, unstructured, overlap, shapes,
-        users, draws, baselines.
+        Studies; python -m reproduction --help lists them.
     out
         Folder for the results. Later studies can use the same folder.
     quick
@@ -442,9 +442,24 @@ def reproduce(
     quiet
         Print only the results, no progress.
     """
-    from dualview.experiments.reproduce import run
-
-    run(names, out, quick=quick, seed=seed, jobs=jobs, quiet=quiet)
+    checkout = Path(__file__).parents[2]
+    if not (checkout / "reproduction" / "reproduce.py").exists():
+        raise InputError(
+            "The paper's experiments are no longer installed with dualview; they are in the folder "
+            "reproduction of its source. In a checkout: python -m reproduction all --out "
+            "reproduced."
+        )
+    warnings.warn(
+        "dualview reproduce will go in the next release: in a checkout, run python -m reproduction "
+        "with the same options.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    if str(checkout) not in sys.path:
+        sys.path.insert(0, str(checkout))
+    import_module("reproduction.reproduce").run(
+        names, out, quick=quick, seed=seed, jobs=jobs, quiet=quiet
+    )
 
 
 def forum(

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from dualview.datasets import Forum
-from dualview.experiments.evidence import ratio
 from dualview.mixture import DualViewMixture
+from reproduction.evidence import ratio
 
 SCORES = (
     "nll",

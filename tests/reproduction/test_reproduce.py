@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from dualview import cli
-from dualview.experiments import figures, published, reproduce
-from dualview.experiments.cells import Effort
-from dualview.experiments.extras import ALPHA_SCALES
-from dualview.experiments.results import averages, compared, tidy
-from dualview.experiments.scores import SCORES
-from dualview.experiments.studies import ALL, STUDIES, Plan, chosen
+from reproduction import figures, published, reproduce
+from reproduction.__main__ import main
+from reproduction.cells import Effort
+from reproduction.extras import ALPHA_SCALES
+from reproduction.results import averages, compared, tidy
+from reproduction.scores import SCORES
+from reproduction.studies import ALL, STUDIES, Plan, chosen
 
 TINY = replace(
     Plan.quick(0),
@@ -85,9 +86,7 @@ def tiny(monkeypatch):
 
 
 def run(out, *arguments):
-    return cli.main(
-        ["reproduce", *arguments, "--out", str(out), "--quick", "--jobs", "1", "--quiet"]
-    )
+    return main([*arguments, "--out", str(out), "--quick", "--jobs", "1", "--quiet"])
 
 
 def rows(folder):
@@ -112,7 +111,7 @@ def test_every_study_writes_its_section_and_its_figures(tmp_path, capsys):
         "3.366 ± 0.118",
         "NLL below published",
         "2.224",
-        "dualview reproduce all models",
+        "python -m reproduction all models",
         "Fits that failed: 0",
     ):
         assert words in report
@@ -174,6 +173,29 @@ def test_an_unknown_name_lists_the_names_and_makes_nothing(tmp_path, capsys):
     assert "'agrement'" in message
     assert "disagreement" in message
     assert "sensitivity" in message
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.filterwarnings("always::FutureWarning")
+def test_the_command_of_before_runs_it_in_a_checkout_and_says_where_it_is(tmp_path, capsys):
+    words = ["reproduce", "iris", "--out", str(tmp_path), "--quick", "--jobs", "1", "--quiet"]
+    assert cli.main(words) == 0
+    assert {row["study"] for row in rows(tmp_path)} == {"iris"}
+    out, errors = capsys.readouterr()
+    assert "Wrote" in out
+    assert "warning: dualview reproduce will go" in errors
+    assert "python -m reproduction" in errors
+
+
+def test_the_command_of_before_says_where_the_experiments_are_if_installed(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "lib" / "dualview" / "cli.py"))
+    assert cli.main(["reproduce", "--out", str(tmp_path / "new")]) == 2
+    message = capsys.readouterr().err
+    assert "the folder reproduction of its source" in message
+    assert "python -m reproduction all" in message
     assert not (tmp_path / "new").exists()
 
 

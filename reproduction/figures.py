@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from dualview.datasets import Forum
-from dualview.experiments import published
-from dualview.experiments.results import FLOOR, averages
 from dualview.plots.canvas import ALERT, MAIN, MUTED, cluster_style, require_matplotlib
+from reproduction import published
+from reproduction.results import FLOOR, averages
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,8 +17,8 @@ from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 from dualview.datasets import Forum
-from dualview.experiments.forums import n_true_clusters
-from dualview.experiments.scores import SCORES
+from reproduction.forums import n_true_clusters
+from reproduction.scores import SCORES
 
 Array = NDArray[np.float64]
 

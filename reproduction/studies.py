@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dualview.errors import InputError
-from dualview.experiments.baselines import BASELINES, CLUSTERINGS
-from dualview.experiments.cells import Cell, Effort
-from dualview.experiments.forums import SCENARIOS, SHAPES
-from dualview.experiments.models import COMPARED, MODELS
+from reproduction.baselines import BASELINES, CLUSTERINGS
+from reproduction.cells import Cell, Effort
+from reproduction.forums import SCENARIOS, SHAPES
+from reproduction.models import COMPARED, MODELS
 
 ALL = ("agreement", "disagreement", "iris", "cost")
 INFORMATION = (

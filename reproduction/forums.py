@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dualview.datasets import Forum, agreement, disagreement, iris
 from dualview.errors import InputError
-from dualview.experiments.cells import Cell
+from reproduction.cells import Cell
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from dualview.experiments import figures, published
-from dualview.experiments.baselines import CLUSTERINGS
-from dualview.experiments.extras import ALPHA_SCALES
-from dualview.experiments.results import averages, compared
-from dualview.experiments.sections.parts import Findings, Section, convergence, pivot, shown, table
-from dualview.experiments.studies import FEW_THREADS
+from reproduction import figures, published
+from reproduction.baselines import CLUSTERINGS
+from reproduction.extras import ALPHA_SCALES
+from reproduction.results import averages, compared
+from reproduction.sections.parts import Findings, Section, convergence, pivot, shown, table
+from reproduction.studies import FEW_THREADS
 
 
 def starts(found: Findings) -> Section:

@@ -5,7 +5,8 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import multivariate_t
 
-from dualview.experiments.evidence import (
+from dualview.units import Whitening
+from reproduction.evidence import (
     KAPPA,
     SPREAD,
     best_partition,
@@ -13,7 +14,6 @@ from dualview.experiments.evidence import (
     log_evidence,
     ratio,
 )
-from dualview.units import Whitening
 
 
 def by_the_chain_rule(x):

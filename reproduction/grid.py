@@ -13,9 +13,9 @@ from typing import Any, TextIO
 import joblib
 
 from dualview.errors import FileError
-from dualview.experiments.cells import Cell
 from dualview.files.writing import make_folder, write_whole
 from dualview.numerics.parallel import n_cores
+from reproduction.cells import Cell
 
 Work = Callable[[Cell], dict[str, Any]]
 

@@ -16,15 +16,15 @@ import pandas as pd
 
 from dualview._version import __version__
 from dualview.errors import DualViewError, FileError, InputError
-from dualview.experiments import published
-from dualview.experiments.grid import Outcome, run_grid
-from dualview.experiments.results import FLOOR, compared, tidy
-from dualview.experiments.sections import SECTIONS, Findings, Section, table
-from dualview.experiments.studies import ALL, STUDIES, Plan, chosen
-from dualview.experiments.work import run_cell
 from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import make_folder, write_whole
 from dualview.plots import require_matplotlib
+from reproduction import published
+from reproduction.grid import Outcome, run_grid
+from reproduction.results import FLOOR, compared, tidy
+from reproduction.sections import SECTIONS, Findings, Section, table
+from reproduction.studies import ALL, STUDIES, Plan, chosen
+from reproduction.work import run_cell
 
 _SCENARIOS = ("agreement", "disagreement", "iris")
 _DPI = 110
@@ -79,7 +79,7 @@ def _claim(out: Path, asked: list[str], quick: bool, seed: int) -> list[str]:
             studies = [name for name in STUDIES if name in {*before["studies"], *asked}]
         except (ValueError, KeyError, TypeError) as error:
             raise FileError(
-                f"{place} is not a plan of dualview reproduce. Give another folder."
+                f"{place} is not a plan of python -m reproduction. Give another folder."
             ) from error
         if same != made_with:
             raise InputError(
@@ -122,7 +122,7 @@ def _write(out: Path, plan: Plan, found: dict[str, list[Outcome]], quick: bool) 
 def _report(plan: Plan, rows: pd.DataFrame, sections: dict[str, Section], quick: bool) -> str:
     names = list(rows["study"].unique())
     command = (
-        f"dualview reproduce {_short(names)} --out reproduced --seed "
+        f"python -m reproduction {_short(names)} --out reproduced --seed "
         f"{plan.seed}{' --quick' if quick else ''}"
     )
     packages = [
@@ -239,7 +239,7 @@ def _summarise(outcomes: list[Outcome], paths: list[Path], seconds: float) -> No
     """Say what was done; an error when some fits failed, after everything is written."""
     failed = [outcome for outcome in outcomes if outcome.error]
     for outcome in failed:
-        print(f"dualview: failed: {outcome.cell}: {outcome.error}", file=sys.stderr)
+        print(f"reproduction: failed: {outcome.cell}: {outcome.error}", file=sys.stderr)
     print(f"{len(outcomes) - len(failed)} of {len(outcomes)} fits done in {seconds:.0f} s.")
     print(f"Wrote {', '.join(str(path) for path in paths)}.")
     if failed:

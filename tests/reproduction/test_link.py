@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dualview.experiments.cells import Effort
-from dualview.experiments.forums import forum_of
-from dualview.experiments.grid import Outcome
-from dualview.experiments.models import fit
-from dualview.experiments.results import tidy
-from dualview.experiments.sections import Findings
-from dualview.experiments.sections.linked import ALLOWED, Paired, link, over_draws, pairs_of
-from dualview.experiments.studies import LINKED, STUDIES, Plan
+from reproduction.cells import Effort
+from reproduction.forums import forum_of
+from reproduction.grid import Outcome
+from reproduction.models import fit
+from reproduction.results import tidy
+from reproduction.sections import Findings
+from reproduction.sections.linked import ALLOWED, Paired, link, over_draws, pairs_of
+from reproduction.studies import LINKED, STUDIES, Plan
 
 PLAN = replace(Plan.quick(0), link_sizes=(10, 50), repetitions=3, link_effort=Effort(1, 4, 8, 1))
 CELLS = STUDIES["link"](PLAN)

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from dualview.experiments.cells import Cell, Effort
-from dualview.experiments.grid import Tally, run_grid
-from dualview.experiments.work import run_cell
+from reproduction.cells import Cell, Effort
+from reproduction.grid import Tally, run_grid
+from reproduction.work import run_cell
 
 EFFORT = Effort(2, 10, 20, 1)
 CELLS = [Cell("agreement", "dual-DP", 10, r, 0, EFFORT, n_users=12) for r in range(4)]

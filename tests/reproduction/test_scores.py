@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import invgamma, norm
 
-from dualview.experiments.cells import Cell, Effort
-from dualview.experiments.extras import EXTRAS, prior_ratio, sizes
-from dualview.experiments.forums import forum_of
-from dualview.experiments.models import MODELS, fit
-from dualview.experiments.scores import SCORES, measure, nll_by_mean_of_logs
+from reproduction.cells import Cell, Effort
+from reproduction.extras import EXTRAS, prior_ratio, sizes
+from reproduction.forums import forum_of
+from reproduction.models import MODELS, fit
+from reproduction.scores import SCORES, measure, nll_by_mean_of_logs
 
 CELL = Cell("agreement", "dual-DP", 30, 0, 1, Effort(2, 100, 150, 1), n_users=20)
 

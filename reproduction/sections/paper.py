@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import adjusted_rand_score
 
-from dualview.experiments import figures, published
-from dualview.experiments.evidence import KAPPA, SPREAD
-from dualview.experiments.forums import forum_of
-from dualview.experiments.models import COMPARED, MODELS
-from dualview.experiments.results import FLOOR, Comparison, averages, compared, truth_nll
-from dualview.experiments.sections.parts import Findings, Section, convergence, pivot, shown, table
-from dualview.experiments.studies import INFORMATION, SIZES_AT
+from reproduction import figures, published
+from reproduction.evidence import KAPPA, SPREAD
+from reproduction.forums import forum_of
+from reproduction.models import COMPARED, MODELS
+from reproduction.results import FLOOR, Comparison, averages, compared, truth_nll
+from reproduction.sections.parts import Findings, Section, convergence, pivot, shown, table
+from reproduction.studies import INFORMATION, SIZES_AT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -3,7 +3,7 @@
 import pytest
 
 from dualview.errors import InputError
-from dualview.experiments import published
+from reproduction import published
 
 MODELS = ("dual-DP", "dual-fixed", "single")
 

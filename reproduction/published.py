@@ -18,7 +18,7 @@ class Point(NamedTuple):
 
 @cache
 def _facts() -> dict[str, Any]:
-    text = files("dualview.experiments").joinpath("published.json").read_text(encoding="utf-8")
+    text = files("reproduction").joinpath("published.json").read_text(encoding="utf-8")
     facts: dict[str, Any] = json.loads(text)
     return facts
 

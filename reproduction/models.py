@@ -7,10 +7,10 @@ import numpy as np
 
 from dualview.behaviors import SharedOutcome
 from dualview.datasets import Forum, agreement
-from dualview.experiments.cells import Cell
-from dualview.experiments.forums import n_true_clusters
 from dualview.mixture import DualViewMixture
 from dualview.units import GaussianPrior
+from reproduction.cells import Cell
+from reproduction.forums import n_true_clusters
 
 
 class Kind(NamedTuple):

@@ -7,8 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import t
 
-from dualview.experiments import figures
-from dualview.experiments.sections.parts import Findings, Section, convergence, shown, table
+from reproduction import figures
+from reproduction.sections.parts import Findings, Section, convergence, shown, table
 
 ALLOWED = 0.01  # nats a thread, besides two standard errors
 

@@ -5,12 +5,12 @@ import warnings
 from typing import Any
 
 from dualview.errors import ConvergenceWarning
-from dualview.experiments.baselines import BASELINES, measure_baseline
-from dualview.experiments.cells import Cell
-from dualview.experiments.extras import EXTRAS
-from dualview.experiments.forums import forum_of
-from dualview.experiments.models import compile_first, fit
-from dualview.experiments.scores import measure
+from reproduction.baselines import BASELINES, measure_baseline
+from reproduction.cells import Cell
+from reproduction.extras import EXTRAS
+from reproduction.forums import forum_of
+from reproduction.models import compile_first, fit
+from reproduction.scores import measure
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:

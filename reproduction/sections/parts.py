@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from dualview.experiments.grid import Outcome
-from dualview.experiments.results import averages
-from dualview.experiments.studies import Plan
+from reproduction.grid import Outcome
+from reproduction.results import averages
+from reproduction.studies import Plan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

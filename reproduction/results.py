@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from dualview.experiments import published
-from dualview.experiments.cells import Cell
-from dualview.experiments.forums import NOISE_VARIANCE, forum_of
-from dualview.experiments.grid import Outcome
-from dualview.experiments.scores import SCORES
+from reproduction import published
+from reproduction.cells import Cell
+from reproduction.forums import NOISE_VARIANCE, forum_of
+from reproduction.grid import Outcome
+from reproduction.scores import SCORES
 
 FLOOR = float(0.5 * (np.log(2 * np.pi * NOISE_VARIANCE) + 1))
 _KEYS = ["study", "scenario", "variant", "model", "n_users", "n_threads", "repetition", "seed"]

@@ -3,9 +3,9 @@ from the numbers."""
 
 from collections.abc import Callable
 
-from dualview.experiments.sections import beyond, paper
-from dualview.experiments.sections.linked import link
-from dualview.experiments.sections.parts import Findings, Section, table
+from reproduction.sections import beyond, paper
+from reproduction.sections.linked import link
+from reproduction.sections.parts import Findings, Section, table
 
 __all__ = ["SECTIONS", "Findings", "Section", "table"]
 

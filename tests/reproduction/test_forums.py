@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dualview.errors import InputError
-from dualview.experiments.baselines import BASELINES, CLUSTERINGS, measure_baseline
-from dualview.experiments.cells import Cell, Effort
-from dualview.experiments.forums import SHAPES, forum_of
-from dualview.experiments.results import FLOOR, truth_nll
+from reproduction.baselines import BASELINES, CLUSTERINGS, measure_baseline
+from reproduction.cells import Cell, Effort
+from reproduction.forums import SHAPES, forum_of
+from reproduction.results import FLOOR, truth_nll
 
 EFFORT = Effort(1, 1, 1, 1)
 
