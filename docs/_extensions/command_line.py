@@ -22,7 +22,7 @@ Exit codes: 0 for success; 2 for an error, with one line on standard error; 130 
 def page() -> str:
     """The help of every command, as Markdown."""
     from dualview.cli import LINE
-    from dualview.command_line import program
+    from dualview.cli.program import program
 
     with patch.object(
         sys, "argv", ["dualview"]

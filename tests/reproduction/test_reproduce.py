@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dualview import cli
+from dualview.cli import commands
 from reproduction import figures, published, reproduce
 from reproduction.__main__ import main
 from reproduction.cells import Effort
@@ -191,7 +192,8 @@ def test_the_command_of_before_runs_it_in_a_checkout_and_says_where_it_is(tmp_pa
 def test_the_command_of_before_says_where_the_experiments_are_if_installed(
     tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(cli, "__file__", str(tmp_path / "lib" / "dualview" / "cli.py"))
+    installed = tmp_path / "lib" / "dualview" / "cli" / "commands.py"
+    monkeypatch.setattr(commands, "__file__", str(installed))
     assert cli.main(["reproduce", "--out", str(tmp_path / "new")]) == 2
     message = capsys.readouterr().err
     assert "the folder reproduction of its source" in message

@@ -2,7 +2,7 @@
 
 A command is a plain function; its docstring is its help, and it calls one function of the package.
 The fields of a record of settings are options of the commands that take it, with the help they
-declare (``command_line``). Heavy imports stay inside. Results go to standard output, progress and
+declare (``cli.program``). Heavy imports stay inside. Results go to standard output, progress and
 errors to standard error.
 """
 
@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from dualview.command_line import CommandLine, run_command, stoppable
+from dualview.cli.program import CommandLine, run_command, stoppable
 from dualview.errors import InputError
 from dualview.files.writing import check_place, is_standard_output
 from dualview.forum.columns import GivenColumns
@@ -442,7 +442,7 @@ def reproduce(
     quiet
         Print only the results, no progress.
     """
-    checkout = Path(__file__).parents[2]
+    checkout = Path(__file__).parents[3]
     if not (checkout / "reproduction" / "reproduce.py").exists():
         raise InputError(
             "The paper's experiments are no longer installed with dualview; they are in the folder "
@@ -535,7 +535,3 @@ LINE = CommandLine(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, or 2 with a line on standard error."""
     return run_command(LINE, list(sys.argv[1:] if arguments is None else arguments))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -14,8 +14,8 @@ import pytest
 
 import dualview as dv
 from dualview import cli, demo
-from dualview.command_line import options_of
-from dualview.command_line_words import with_options
+from dualview.cli.program import options_of
+from dualview.cli.translation import with_options
 from dualview.errors import DegenerateError
 
 TINY = ["--users", "12", "--threads", "20", "--draws", "100", "--max-draws", "200"]
@@ -309,9 +309,10 @@ def test_errors_name_options_and_where_help_is(tmp_path, capsys):
 
 def test_arguments_that_are_no_options_keep_their_names():
     said = "participation must be (n_threads, n_users)"
-    assert with_options(said, options_of(cli.fit)) == said
+    assert with_options(said, options_of(cli.commands.fit)) == said
     assert (
-        with_options("test_share and n_draws", options_of(cli.forum)) == "--test-share and --draws"
+        with_options("test_share and n_draws", options_of(cli.commands.forum))
+        == "--test-share and --draws"
     )
     assert with_options("n_draws", []) == "n_draws"
 

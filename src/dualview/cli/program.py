@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dualview import __version__
-from dualview.command_line_words import with_options
+from dualview.cli.translation import with_options
 from dualview.errors import DualViewError
 from dualview.forum.columns import GivenColumns
 from dualview.forum.options import ForumSettings

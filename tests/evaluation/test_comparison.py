@@ -12,9 +12,9 @@ from scipy.stats import multivariate_normal, norm
 
 import dualview as dv
 from checks import ACCEPT
-from dualview import comparison
 from dualview.behaviors.records import LatentPrior
-from dualview.comparison import (
+from dualview.evaluation import comparison
+from dualview.evaluation.comparison import (
     _is_sure,
     _relative_efficiency,
     leave_one_out,

@@ -7,8 +7,8 @@ import pytest
 
 import dualview as dv
 from dualview import plots
-from dualview.calibration import Calibration
 from dualview.errors import InputError
+from dualview.evaluation.calibration import Calibration
 
 mpl.use("Agg")
 
@@ -59,3 +59,9 @@ def test_bad_requests(model: dv.DualViewMixture) -> None:
         dv.calibrate(model, n=0)
     with pytest.raises(InputError, match="ranks draws what"):
         plots.ranks(3)
+
+
+def test_the_former_address_works_and_names_the_new_one():
+    with pytest.warns(FutureWarning, match=r"dualview\.evaluation\.calibration"):
+        from dualview.calibration import Calibration as Former
+    assert Former is Calibration
