@@ -111,7 +111,7 @@ def test_help_shows_every_option_with_its_text(
     command: str, records: Any, capsys: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert cli.main([command, "--help"]) == 0
+    assert cli.main([command, "--help-all"]) == 0
     text = said(capsys.readouterr().out)
     for record in records:
         write = column_option_name if record in (Columns, GivenColumns) else option_name

@@ -16,7 +16,7 @@ from typing import Literal
 
 from dualview.cli.program import CommandLine, run_command, stoppable
 from dualview.errors import InputError
-from dualview.files.writing import check_place, is_standard_output
+from dualview.files.writing import check_place, is_standard_output, wrote
 from dualview.forum.columns import GivenColumns
 from dualview.forum.options import GONE, ForumOptions, ForumSettings
 from dualview.settings import AnswerSettings, Columns, Settings
@@ -75,6 +75,7 @@ def fit(
     columns: Path | None = None,
     jobs: int = -1,
     quiet: bool = False,
+    config: Path | None = None,  # noqa: ARG001  cli.config reads it
     names: Columns = Columns(),
     answers: AnswerSettings = AnswerSettings(),
     settings: Settings = Settings(),
@@ -119,6 +120,9 @@ def fit(
         Chains to run in parallel; by default as many as there are cores.
     quiet
         Print errors and the summary only.
+    config
+        TOML file with options: their names without dashes in front, as in max-time = 60. Options on
+        the command line win over the file.
     """
     with stoppable(out):
         from dualview.runs.run import Request, fit_run
@@ -348,7 +352,7 @@ def compare(
     places = [run / FILE for run in runs] if out is None else [out]
     for place in places:
         ranking.save(place)
-    _tell(f"Wrote {', '.join(map(str, places))}.", out)
+    _tell(wrote(*places), out)
 
 
 def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
@@ -387,7 +391,7 @@ def plot(run: Path) -> None:
     """
     from dualview.runs.run import plot_run
 
-    print(f"Wrote {', '.join(str(path) for path in plot_run(run))}.")
+    print(wrote(*plot_run(run)))
 
 
 def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()) -> None:
@@ -408,7 +412,7 @@ def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()
     """
     from dualview.report import write_report
 
-    _tell(f"Wrote {write_report(run, out, against)}.", out)
+    _tell(wrote(write_report(run, out, against)), out)
 
 
 def reproduce(
@@ -469,6 +473,7 @@ def forum(
     example: bool = False,
     jobs: int = -1,
     quiet: bool = False,
+    config: Path | None = None,  # noqa: ARG001  cli.config reads it
     rules: ForumSettings = ForumSettings(),
     columns: GivenColumns = GivenColumns(),
     settings: Settings = Settings(),
@@ -496,6 +501,9 @@ def forum(
         Chains to run in parallel; by default as many as there are cores.
     quiet
         Print errors and the summary only.
+    config
+        TOML file with options: their names without dashes in front, as in max-time = 60. Options on
+        the command line win over the file.
     """
     with stoppable(out):
         from dualview.forum.application import run_forum
@@ -529,6 +537,39 @@ LINE = CommandLine(
     ),
     several=(report,),
     gone={forum: GONE},
+    usual={
+        fit: (
+            "users",
+            "threads",
+            "out",
+            "outcomes",
+            "covariates",
+            "columns",
+            "config",
+            "kind",
+            "outcome",
+            "by",
+            "clusters",
+            "engine",
+            "max-time",
+            "seed",
+        ),
+        forum: (
+            "posts",
+            "out",
+            "example",
+            "config",
+            "first",
+            "outcome",
+            "covariates",
+            "min-threads",
+            "test-share",
+            "clusters",
+            "link",
+            "max-time",
+            "seed",
+        ),
+    },
 )
 
 

@@ -12,9 +12,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dualview import __version__
+from dualview.cli.config import read_config
 from dualview.cli.translation import with_options
 from dualview.errors import DualViewError
 from dualview.forum.columns import GivenColumns
@@ -46,14 +47,16 @@ RECORDS = {
 
 class CommandLine(NamedTuple):
     """Commands by their names; ``several``: those whose options take several values; ``gone``:
-    options that others had once."""
+    options that others had once; ``usual``: the options that --help shows of commands with many,
+    where --help-all shows all."""
 
     commands: tuple[Command, ...]
     several: tuple[Command, ...] = ()
     gone: Mapping[Command, Mapping[str, str]] = {}
+    usual: Mapping[Command, tuple[str, ...]] = {}
 
 
-def program(line: CommandLine) -> "cyclopts.App":
+def program(line: CommandLine, help_all: bool = False) -> "cyclopts.App":
     """The program with all its commands; their help is made from the functions themselves."""
     import cyclopts
 
@@ -67,6 +70,7 @@ def program(line: CommandLine) -> "cyclopts.App":
             negative="", show_default=lambda value: None if value == () else value
         ),
         suppress_keyboard_interrupt=False,
+        config=read_config,
     )
     for place, (record, panel) in enumerate(
         RECORDS.items()
@@ -77,8 +81,26 @@ def program(line: CommandLine) -> "cyclopts.App":
         several = (
             cyclopts.Parameter(consume_multiple=(1, None)) if command in line.several else None
         )
-        app.command(command, default_parameter=several)
+        brief = (
+            {} if help_all or command not in line.usual else _brief(command, line.usual[command])
+        )
+        app.command(command, default_parameter=several, **brief)
     return app
+
+
+def _brief(command: Command, usual: Sequence[str]) -> dict[str, Any]:
+    """How a command shows the usual options only, and where the others are."""
+    from cyclopts.help import DefaultFormatter
+
+    shown = {f"--{name}" for name in usual}
+
+    class Brief(DefaultFormatter):
+        def __call__(self, console: Any, options: Any, panel: Any) -> None:
+            panel.entries = [entry for entry in panel.entries if shown.intersection(entry.names)]
+            super().__call__(console, options, panel)
+
+    more = f"More options: dualview {command.__name__} --help-all"
+    return {"help_formatter": Brief(), "help_epilogue": more}
 
 
 def run_command(line: CommandLine, tokens: Sequence[str]) -> int:
@@ -94,7 +116,7 @@ def _run(line: CommandLine, tokens: Sequence[str]) -> int:
         return _complain(
             "The command line needs cyclopts, which is not installed: pip install 'dualview[cli]'."
         )
-    app = program(line)
+    app = program(line, help_all="--help-all" in tokens)
     called = next(
         (command for command in line.commands if tokens and command.__name__ == tokens[0]), None
     )
@@ -103,7 +125,7 @@ def _run(line: CommandLine, tokens: Sequence[str]) -> int:
     warnings.showwarning = lambda message, *_, **__: _warn(message, options)
     try:
         app(
-            _with_dashes(tokens),
+            ["--help" if token == "--help-all" else token for token in _with_dashes(tokens)],
             exit_on_error=False,
             print_error=False,
             result_action="return_value",
