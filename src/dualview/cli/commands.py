@@ -88,8 +88,7 @@ def fit(
 
     Example: dualview fit users.csv threads.csv --out run
 
-    Example: dualview fit users.csv answers.csv --kind regression --outcome y --by dose,time --out
-    run
+    Example: dualview fit users.csv answers.csv --kind regression --by dose,time --out run
 
     Parameters
     ----------

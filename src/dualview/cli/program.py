@@ -65,9 +65,12 @@ def program(line: CommandLine, help_all: bool = False) -> "cyclopts.App":
         help="Clusters of users, from features you can see and behavior you can see only through "
         "its effects.",
         version=__version__,
-        help_format="plaintext",
+        help_format="markdown",
         default_parameter=cyclopts.Parameter(
-            negative="", show_default=lambda value: None if value == () else value
+            negative="",
+            show_default=lambda value: (
+                ", ".join(value) or None if isinstance(value, tuple) else value
+            ),
         ),
         suppress_keyboard_interrupt=False,
         config=read_config,
