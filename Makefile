@@ -109,13 +109,13 @@ bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks
 
 paper: $(VENV)/ready
-	$(BIN)/dualview reproduce $(STUDIES) --out $(PAPER_OUT)
+	$(BIN)/python -m reproduction $(STUDIES) --out $(PAPER_OUT)
 	mkdir -p docs/paper
 	cp $(PAPER_OUT)/*.png $(PAPER_OUT)/results.csv docs/paper/
 	sed -e 's|](\([a-z-]*\.png\))|](paper/\1)|' -e 's|(docs/errata.md)|([errata](errata.md))|' $(PAPER_OUT)/report.md > docs/paper.md
 
 link: $(VENV)/ready
-	$(BIN)/dualview reproduce link --out $(PAPER_OUT)/link
+	$(BIN)/python -m reproduction link --out $(PAPER_OUT)/link
 	$(BIN)/python examples/link.py --out docs/link
 	cp $(PAPER_OUT)/link/results.csv docs/link/grid.csv
 	cp $(PAPER_OUT)/link/link.png docs/link/grid.png
@@ -125,4 +125,4 @@ link: $(VENV)/ready
 
 clean:
 	rm -rf $(VENV) $(VENV)-numba-* $(VENV)-arviz demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
-	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+	find src tests benchmarks reproduction -name __pycache__ -type d -exec rm -rf {} +

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import dualview as dv
-from dualview.comparison import scores_of, standing
+from dualview.evaluation.comparison import scores_of, standing
 from dualview.posterior.influence import shared_variance
 
 N_USERS, N_THREADS, N_NEW = 40, 60, 2000

@@ -19,8 +19,13 @@ from joblib import Parallel, delayed
 
 import dualview as dv
 from benchmarks.link import forum_of, read, subset
-from dualview.comparison import Scores, leave_one_out, log_likelihoods, observation_scores
-from dualview.experiments.forums import SCENARIOS
+from dualview.evaluation.comparison import (
+    Scores,
+    leave_one_out,
+    log_likelihoods,
+    observation_scores,
+)
+from reproduction.forums import SCENARIOS
 
 _MODELS: dict[str, tuple[int | None, bool]] = {
     "single": (1, False),

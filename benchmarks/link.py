@@ -44,10 +44,10 @@ from scipy.linalg import cho_factor, cho_solve
 
 import dualview as dv
 from dualview.behaviors.likelihoods.restricted import Columns, fit_restricted
-from dualview.experiments.sections.parts import table
 from dualview.files.writing import write_whole
 from dualview.forum.data import ForumData, ForumThreads
 from dualview.posterior import diagnostics
+from reproduction.sections.parts import table
 
 Array = NDArray[np.float64]
 

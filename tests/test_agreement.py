@@ -11,8 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 from dualview import cli
-from dualview.comparison import user_scores
 from dualview.errors import InputError
+from dualview.evaluation.comparison import user_scores
 from dualview.posterior import candidates, crossings, left_out_users
 from dualview.posterior.candidates import Candidates
 from dualview.posterior.left_out import LatentPriors

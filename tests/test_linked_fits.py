@@ -131,7 +131,7 @@ class TestCompare:
         assert table.loc["none", "difference"] > 0.0
 
     def test_log_likelihoods_are_the_behaviors(self, linked):
-        from dualview.comparison import log_likelihoods
+        from dualview.evaluation.comparison import log_likelihoods
 
         model, _, _, behavior = linked
         values = log_likelihoods(model)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dualview as dv
-from dualview.small_table import small_table
+from dualview.files.html import small_table
 
 
 def cells(text: str) -> dict[str, str]:

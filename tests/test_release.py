@@ -95,7 +95,11 @@ def test_wheel_and_sdist_hold_what_they_should(dist, wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert "dualview/py.typed" in names
     assert any(name.startswith("dualview/report/templates/") for name in names)
-    assert not [name for name in names if name.startswith(("tests/", "docs/", "benchmarks/"))]
+    assert not [
+        name
+        for name in names
+        if name.startswith(("tests/", "docs/", "benchmarks/", "reproduction/"))
+    ]
     with tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
         held = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}
     assert {
@@ -104,6 +108,7 @@ def test_wheel_and_sdist_hold_what_they_should(dist, wheel):
         "docs/conf.py",
         "examples/gallery/roles.py",
         "Makefile",
+        "reproduction/published.json",
     } <= held
     assert not [
         name for name in held if name.startswith(("docs/_build", "docs/gallery", "docs/tutorial"))

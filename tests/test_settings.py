@@ -111,7 +111,7 @@ def test_help_shows_every_option_with_its_text(
     command: str, records: Any, capsys: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert cli.main([command, "--help"]) == 0
+    assert cli.main([command, "--help-all"]) == 0
     text = said(capsys.readouterr().out)
     for record in records:
         write = column_option_name if record in (Columns, GivenColumns) else option_name
@@ -148,7 +148,7 @@ def test_fit_asks_for_what_its_options_say_and_the_report_repeats_it(
 def test_forum_asks_for_what_its_options_say_and_forum_json_repeats_it(monkeypatch: Any) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(application, "run_forum", lambda *given, **_: asked.append(given) or "")
-    monkeypatch.setattr(cli, "report", lambda _: None)
+    monkeypatch.setattr(cli.commands, "report", lambda _: None)
     settings, columns = all_changed(Settings), all_changed(GivenColumns)
     options = ForumOptions.asked(all_changed(ForumSettings), columns, settings.seed)
     assert set(options.columns) == set(ROLES)

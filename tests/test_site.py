@@ -78,6 +78,7 @@ def test_the_command_line_page_has_every_command(monkeypatch):
     for command in LINE.commands:
         assert f"\n## dualview {command.__name__}\n" in text
     assert "--max-draws" in text
+    assert "--spread-prior" in text  # which only --help-all shows
 
 
 def formulas(page: str) -> list[tuple[str, bool]]:

@@ -11,7 +11,7 @@ from sphinx.util.typing import ExtensionMetadata
 HEAD = """\
 # Command line
 
-`pip install 'dualview[cli]'` adds the program `dualview`. This page is the output of `dualview COMMAND --help`, made from
+`pip install 'dualview[cli]'` adds the program `dualview`. This page is the output of `dualview COMMAND --help-all`, made from
 the program itself. [Runs and the command line](../runs.md) shows the commands at work.
 
 Exit codes: 0 for success; 2 for an error, with one line on standard error; 130 after Ctrl-C.
@@ -22,12 +22,12 @@ Exit codes: 0 for success; 2 for an error, with one line on standard error; 130 
 def page() -> str:
     """The help of every command, as Markdown."""
     from dualview.cli import LINE
-    from dualview.command_line import program
+    from dualview.cli.program import program
 
     with patch.object(
         sys, "argv", ["dualview"]
     ):  # else cyclopts shows how Sphinx was started: python -m sphinx
-        text = program(LINE).generate_docs("markdown", heading_level=1)
+        text = program(LINE, help_all=True).generate_docs("markdown", heading_level=1)
     commands = text[text.index("## dualview demo") :]
     return HEAD + re.sub(r"^Example: (.*)$", r"```console\n\1\n```", commands, flags=re.M)
 

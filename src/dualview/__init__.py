@@ -17,10 +17,10 @@ if TYPE_CHECKING:
         SharedOutcome,
         UserRegression,
     )
-    from dualview.calibration import calibrate
     from dualview.columns import Censored, describe_columns
-    from dualview.comparison import compare
-    from dualview.cross_validation import OverObservations
+    from dualview.evaluation.calibration import calibrate
+    from dualview.evaluation.comparison import compare
+    from dualview.evaluation.cross_validation import OverObservations
     from dualview.forum.data import read_forum
     from dualview.inputs.sharding import write_shards
     from dualview.mixture import DualViewMixture
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 # Names are looked up when first used, so that ``import dualview`` and the command line start at
 # once.
 _HOMES = {
-    "calibrate": "dualview.calibration",
-    "compare": "dualview.comparison",
+    "calibrate": "dualview.evaluation.calibration",
+    "compare": "dualview.evaluation.comparison",
     "Beta": "dualview.partitions.agreement",
     "BinaryOutcomes": "dualview.behaviors",
     "Censored": "dualview.columns",
@@ -44,7 +44,7 @@ _HOMES = {
     "GaussianPrior": "dualview.units",
     "InverseGamma": "dualview.partitions.alpha",
     "OrdinalOutcomes": "dualview.behaviors",
-    "OverObservations": "dualview.cross_validation",
+    "OverObservations": "dualview.evaluation.cross_validation",
     "PairwiseChoices": "dualview.behaviors",
     "PitmanYor": "dualview.partitions.pitman_yor",
     "Posterior": "dualview.posterior",

@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 
 import dualview as dv
 from dualview.behaviors.records import Forecast
-from dualview.comparison import log_likelihoods
 from dualview.errors import InputError
+from dualview.evaluation.comparison import log_likelihoods
 from dualview.outcomes import (
     BinaryOutcome,
     ChoiceMixture,

@@ -17,8 +17,8 @@ from scipy.stats import gamma, multivariate_normal, norm
 
 import dualview as dv
 from checks import ACCEPT
-from dualview.comparison import observation_scores
 from dualview.errors import InputError
+from dualview.evaluation.comparison import observation_scores
 from dualview.posterior import tree as trees
 from dualview.posterior.log_priors import log_priors
 from dualview.posterior.rebuilt import rebuilt_model

@@ -138,14 +138,15 @@ class TestPlacesToWrite:
         printed = capfdbinary.readouterr()
         assert printed.out == expected
         assert b"24 threads predicted" in printed.err
+        assert b". Wrote to standard output." in printed.err
         assert cli.main(["columns", str(made / "users.csv"), "--out", name]) == 0
         printed = capfdbinary.readouterr()
         assert printed.out.startswith(b"# The codebook")
-        assert b"Wrote" in printed.err
+        assert b"Wrote to standard output." in printed.err
         assert cli.main(["report", str(run), "--out", name]) == 0
         printed = capfdbinary.readouterr()
         assert printed.out.startswith(b"<!")
-        assert b"Wrote" in printed.err
+        assert b"Wrote to standard output." in printed.err
 
     def test_the_table_of_a_comparison(
         self, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

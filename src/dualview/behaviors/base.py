@@ -29,9 +29,9 @@ from dualview.behaviors.records import (
 )
 from dualview.checks import generator, whole_number
 from dualview.errors import AbsentError, InputError, InputTypeError
+from dualview.files.html import small_table
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
 from dualview.numerics.messages import Terms
-from dualview.small_table import small_table
 from dualview.units import GaussianPrior, Whitening
 
 

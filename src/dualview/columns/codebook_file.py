@@ -2,7 +2,6 @@
 ``columns=``."""
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from dualview.columns.codebook import choices
 from dualview.columns.column import KINDS, Censored, Column
 from dualview.columns.kinds import Wish
 from dualview.columns.table import Table
-from dualview.errors import FileError, InputError
+from dualview.errors import InputError
+from dualview.files.reading import read_toml
 
 _HEAD = """\
 # The codebook: what each column of the table is. Change a kind where it is wrong.
@@ -35,14 +35,7 @@ def codebook_text(X: Any, columns: Mapping[str, Any] | None = None) -> str:
 
 def read_columns_file(path: str | Path) -> dict[str, Any]:
     """What ``columns=`` takes, from a codebook of ``dualview columns``, edited or not."""
-    try:
-        record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(
-            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}."
-        ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not a TOML file: {error}.") from error
+    record = read_toml(Path(path))
     try:
         return {name: _given(name, entry) for name, entry in record.items()}
     except InputError as error:

@@ -12,13 +12,14 @@ import lzma
 import shutil
 import tarfile
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from dualview.errors import FileError
+from dualview.errors import FileError, InputError
 
 _BLOCK = 1 << 20
 _FRAME_BLOCK = (
@@ -55,6 +56,17 @@ def check_input(path: Path, what: str = "a table") -> None:
         raise FileError(f"{path} is a folder, not {what}.")
     if not path.exists():
         raise FileError(f"{path}: there is no such file.")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"{path} cannot be read: {reason}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
 
 
 def is_stream(path: Path) -> bool:

@@ -161,6 +161,12 @@ def make_folder(path: Path) -> None:
         raise FileError(f"{_shown(path)} cannot be made a folder: {reason}.") from error
 
 
+def wrote(*paths: Path) -> str:
+    """A sentence that says where something was written."""
+    places = ["to standard output" if is_standard_output(path) else _shown(path) for path in paths]
+    return f"Wrote {', '.join(places)}."
+
+
 def _shown(path: Path) -> str:
     """A path in a message, which cannot hold a NUL."""
     return str(path).replace("\0", "\\0")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binom
 
-from dualview.calibration import Calibration
 from dualview.errors import InputError
+from dualview.evaluation.calibration import Calibration
 from dualview.plots.canvas import BAND, MAIN, MUTED, Array, Panels, panels
 from dualview.posterior.model_checks import Checks
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.small_table import small_table
+from dualview.files.html import small_table
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dualview.columns import codebook_text, describe_columns
 from dualview.errors import InputError
-from dualview.files.writing import check_place, write_whole
+from dualview.files.writing import check_place, write_whole, wrote
 from dualview.inputs.tables import read_table
 
 _WIDTH = 80  # of a reason in the printed table; the file has it whole
@@ -27,4 +27,4 @@ def write_codebook(users: Path, out: Path | None, user_column: str) -> str:
     shown = described.to_string(
         index=False, max_colwidth=_WIDTH, formatters={"missing": "{:.3f}".format}
     )
-    return f"{shown}\nWrote {out}."
+    return f"{shown}\n{wrote(out)}"

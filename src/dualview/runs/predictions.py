@@ -8,7 +8,7 @@ import pandas as pd
 
 from dualview.columns import Censored
 from dualview.files.spreadsheets import csv_bytes
-from dualview.files.writing import check_place, write_whole
+from dualview.files.writing import check_place, write_whole, wrote
 from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
 from dualview.outcomes import (
@@ -55,7 +55,7 @@ def predict_run(
         table, said = _of_numbers(table, predicted, new.outcome, probability)
     write_whole(out, csv_bytes(table))
     notes = "".join(f"\ndualview: {note}" for note in new.notes)
-    return f"{len(table)} {request.observations} predicted{said}. Wrote {out}.{notes}"
+    return f"{len(table)} {request.observations} predicted{said}. {wrote(out)}{notes}"
 
 
 def _identified(new: Threads | Answers, request: Request) -> pd.DataFrame:

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.comparison import compare, is_few, standing
 from dualview.errors import ConvergenceWarning, FileError, InputError
+from dualview.evaluation.comparison import compare, is_few, standing
 from dualview.files.digests import digest
 from dualview.files.writing import write_whole
 from dualview.inputs.answers import Answers

@@ -1,0 +1,268 @@
+"""How commands become a command line: options from records of settings, errors and warnings as one
+line, exit codes."""
+
+import io
+import os
+import select
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dualview import __version__
+from dualview.cli.config import read_config
+from dualview.cli.translation import with_options
+from dualview.errors import DualViewError
+from dualview.forum.columns import GivenColumns
+from dualview.forum.options import ForumSettings
+from dualview.settings import AnswerSettings, Columns, Settings, column_option_name, option_name
+
+if TYPE_CHECKING:
+    import cyclopts
+
+Command = Callable[..., None]
+
+
+class Panel(NamedTuple):
+    """Where the help lists the fields of a record of settings, and what their options are
+    called."""
+
+    title: str
+    option: Callable[[str], str] = option_name
+
+
+RECORDS = {
+    ForumSettings: Panel("Posts and outcomes"),
+    GivenColumns: Panel("Columns of the file", column_option_name),
+    AnswerSettings: Panel("Answers of single users"),
+    Columns: Panel("Columns of the tables", column_option_name),
+    Settings: Panel("Sampler"),
+}
+
+
+class CommandLine(NamedTuple):
+    """Commands by their names; ``several``: those whose options take several values; ``gone``:
+    options that others had once; ``usual``: the options that --help shows of commands with many,
+    where --help-all shows all."""
+
+    commands: tuple[Command, ...]
+    several: tuple[Command, ...] = ()
+    gone: Mapping[Command, Mapping[str, str]] = {}
+    usual: Mapping[Command, tuple[str, ...]] = {}
+
+
+def program(line: CommandLine, help_all: bool = False) -> "cyclopts.App":
+    """The program with all its commands; their help is made from the functions themselves."""
+    import cyclopts
+
+    app = cyclopts.App(
+        "dualview",
+        help="Clusters of users, from features you can see and behavior you can see only through "
+        "its effects.",
+        version=__version__,
+        help_format="markdown",
+        default_parameter=cyclopts.Parameter(
+            negative="",
+            show_default=lambda value: (
+                ", ".join(value) or None if isinstance(value, tuple) else value
+            ),
+        ),
+        suppress_keyboard_interrupt=False,
+        config=read_config,
+    )
+    for place, (record, panel) in enumerate(
+        RECORDS.items()
+    ):  # as decorators would, if cyclopts were always there
+        group = cyclopts.Group(panel.title, sort_key=place)
+        cyclopts.Parameter(name="*", name_transform=panel.option, group=group)(record)
+    for command in line.commands:
+        several = (
+            cyclopts.Parameter(consume_multiple=(1, None)) if command in line.several else None
+        )
+        brief = (
+            {} if help_all or command not in line.usual else _brief(command, line.usual[command])
+        )
+        app.command(command, default_parameter=several, **brief)
+    return app
+
+
+def _brief(command: Command, usual: Sequence[str]) -> dict[str, Any]:
+    """How a command shows the usual options only, and where the others are."""
+    from cyclopts.help import DefaultFormatter
+
+    shown = {f"--{name}" for name in usual}
+
+    class Brief(DefaultFormatter):
+        def __call__(self, console: Any, options: Any, panel: Any) -> None:
+            panel.entries = [entry for entry in panel.entries if shown.intersection(entry.names)]
+            super().__call__(console, options, panel)
+
+    more = f"More options: dualview {command.__name__} --help-all"
+    return {"help_formatter": Brief(), "help_epilogue": more}
+
+
+def run_command(line: CommandLine, tokens: Sequence[str]) -> int:
+    """Run a command; returns the exit code: 0, or 2 with a line on standard error."""
+    with _any_character():
+        return _run(line, tokens)
+
+
+def _run(line: CommandLine, tokens: Sequence[str]) -> int:
+    try:
+        import cyclopts
+    except ImportError:
+        return _complain(
+            "The command line needs cyclopts, which is not installed: pip install 'dualview[cli]'."
+        )
+    app = program(line, help_all="--help-all" in tokens)
+    called = next(
+        (command for command in line.commands if tokens and command.__name__ == tokens[0]), None
+    )
+    more = "Try dualview --help." if called is None else f"Try dualview {called.__name__} --help."
+    options = [] if called is None else options_of(called)
+    warnings.showwarning = lambda message, *_, **__: _warn(message, options)
+    try:
+        app(
+            ["--help" if token == "--help-all" else token for token in _with_dashes(tokens)],
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+        )
+        sys.stdout.flush()
+    except cyclopts.UnusedCliTokensError as error:
+        unused = ", ".join(error.unused_tokens or ())
+        return _complain(
+            f"Unexpected: {unused}. To give an option several values, repeat it. {more}"
+        )
+    except cyclopts.UnknownOptionError as error:
+        option = (error.token.keyword or error.token.value).split("=")[0]
+        gone = {} if called is None else line.gone.get(called, {})
+        said = gone.get(option.removeprefix("--"))
+        return _complain(f"{error} {more}" if said is None else f"{option}: {said}")
+    except cyclopts.CycloptsError as error:
+        return _complain(f"{error} {more}")
+    except (DualViewError, OSError) as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return (
+                128 + 13
+            )  # as a shell says of a program that the signal of a broken pipe has ended
+        return _complain(with_options(str(error), options))
+    except MemoryError as error:
+        return _complain(
+            f"Out of memory ({error or 'no size given'}). Use fewer users, columns or draws, or "
+            "--keep summary."
+        )
+    except KeyboardInterrupt as error:
+        return _complain(
+            f"stopped: {str(error).removeprefix('stopped ')}" if str(error) else "stopped", code=130
+        )
+    return 0
+
+
+def _with_dashes(tokens: Sequence[str]) -> list[str]:
+    """Words of a command in which ``--out -`` is one, ``--out=-``: cyclopts takes a dash alone for
+    an option."""
+    joined: list[str] = []
+    for token in tokens:
+        if token == "-" and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
+            joined[-1] += "=-"
+        else:
+            joined.append(token)
+    return joined
+
+
+@contextmanager
+def stoppable(folder: Path) -> Iterator[None]:
+    """Ctrl-C at any time says where the run is and how to continue it; for commands that fit into a
+    folder."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if str(error):
+            raise
+        if not (folder / "manifest.json").exists():
+            raise KeyboardInterrupt(
+                f"nothing is saved in {folder} yet; the same command starts again"
+            ) from None
+        command = shlex.join(["dualview", "resume", str(folder)])
+        raise KeyboardInterrupt(
+            f"what was made is saved in {folder}; to continue: {command}"
+        ) from None
+
+
+@contextmanager
+def _any_character() -> Iterator[None]:
+    """Print what the terminal's encoding lacks as escapes, such as \\U0001f600, rather than
+    fail."""
+    changed = []
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+            changed.append(stream)
+    try:
+        yield
+    finally:
+        for stream in changed:
+            with suppress(OSError, ValueError):
+                stream.reconfigure(errors="strict")
+
+
+def _nobody_reads() -> bool:
+    """Whether the reader of standard output has left, as in ``dualview summary run | head``;
+    nothing more is written then."""
+    try:
+        sys.stdout.flush()
+        if not _has_no_reader(
+            sys.stdout.fileno()
+        ):  # a failed flush may have dropped what it could not write
+            return False
+    except BrokenPipeError:
+        pass
+    except (OSError, ValueError):  # no stream of the system
+        return False
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+    )  # or Python complains when it flushes at its end
+    return True
+
+
+def _has_no_reader(descriptor: int) -> bool:
+    """Whether a pipe has lost its reader; False where the system cannot tell."""
+    if not hasattr(select, "poll"):
+        return False
+    asked = select.poll()
+    asked.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in asked.poll(0))
+
+
+def options_of(command: Command) -> list[str]:
+    """The names of a command's options, those of its records too, as Python writes them:
+    user_column for --user-column."""
+    options = []
+    for name, parameter in signature(command).parameters.items():
+        if parameter.annotation in RECORDS:
+            write = RECORDS[parameter.annotation].option
+            options += [write(item.name).replace("-", "_") for item in fields(parameter.annotation)]
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            options.append(name)
+    return options
+
+
+def _warn(message: Warning | str, options: Sequence[str]) -> None:
+    """A warning as one line."""
+    print(f"dualview: warning: {with_options(_one_line(str(message)), options)}", file=sys.stderr)
+
+
+def _complain(message: str, code: int = 2) -> int:
+    print(f"dualview: {_one_line(message)}", file=sys.stderr)
+    return code
+
+
+def _one_line(message: str) -> str:
+    """A message in one line; blanks inside its lines stay, since names of files have some."""
+    return " ".join(line.strip() for line in message.splitlines() if line.strip())
