@@ -18,23 +18,11 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.augmented import AugmentedRegression
 from dualview.behaviors.records import Array, Params, Prior
-from dualview.numerics.compiling import compiled
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of
-from dualview.numerics.truncated import truncated_normal
+from dualview.numerics.truncated import draw_between
 from dualview.outcomes.interval import log_probability
-
-
-@compiled
-def draw_between(rng, low, high, sds):
-    """Numbers from N(0, sd²) between the ends (n,); the ends themselves where they are equal."""
-    result = np.empty(low.shape[0])
-    for i in range(low.shape[0]):
-        result[i] = (
-            low[i] if low[i] == high[i] else truncated_normal(rng, 0.0, sds[i], low[i], high[i])
-        )
-    return result
 
 
 @dataclass(frozen=True)
