@@ -516,7 +516,7 @@ class PerUser(Behavior):
             own = np.einsum(
                 "snq,nq->sn", vectors[:, known[cases]], new.design[cases] * ours[cases, None]
             )
-            return np.asarray(own + new.outside(params or {}, cases) if new._acts_outside else own)
+            return np.asarray(own + new.outside(params or {}, cases)) if new._acts_outside else own
 
         return locations
 
@@ -578,7 +578,7 @@ class PerUser(Behavior):
         outside = found.outside(params, drawn=True)
 
         @lru_cache(maxsize=2)
-        def of_user(j: int) -> tuple[Self, Array, Outcome]:
+        def of_user(j: int) -> tuple["PerUser", Array, Outcome]:
             rows = np.flatnonzero(found.user == len(self) + j)
             own = found.take(rows)
             return own, outside[:, rows], self.family(own, params, len(latent))

@@ -117,9 +117,8 @@ class Mixture(ABC):
         place = rng.random(self._n) if self.has_gaps else 0.5
         inside = np.maximum(1.0 - below - above, 0.0)
         low, high = below + place * inside, above + (1.0 - place) * inside
-        return np.where(
-            low < high, ndtri(np.maximum(low, _LEAST)), -ndtri(np.maximum(high, _LEAST))
-        )
+        level = ndtri(np.maximum(np.minimum(low, high), _LEAST))
+        return np.asarray(np.where(low < high, level, -level))
 
 
 class Outcome(ABC):
