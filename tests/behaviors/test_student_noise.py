@@ -7,8 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import gamma, norm, t
 
 import dualview as dv
-from dualview.behaviors.likelihoods.student import StudentRegression
-from dualview.behaviors.likelihoods.tails import log_dof_prior
+from dualview.behaviors.likelihoods.student import StudentRegression, log_dof_prior
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
 from dualview.outcomes import Parts, StudentMixture, StudentOutcome

@@ -16,9 +16,12 @@ from dualview.behaviors import noise_guess
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Scales
 from dualview.behaviors.interval_regression import Ends, Frame, interval_regression
-from dualview.behaviors.likelihoods.own_noise import TYPICAL, OwnNoiseRegression
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
-from dualview.behaviors.likelihoods.student import StudentRegression
+from dualview.behaviors.likelihoods.student import (
+    TYPICAL,
+    OwnNoiseRegression,
+    StudentRegression,
+)
 from dualview.behaviors.noise_options import (
     WITH_DOF,
     checked_noise,
