@@ -137,14 +137,14 @@ def test_observations_left_out_are_given_the_effects(fitted):
         LatentPriors(post)[0],
         {name: post.flat(name)[0] for name in behavior.param_names},
     )
-    found = behavior.left_out().laws(prior, params, post.flat("latent")[0])
+    found = behavior.left_out().predictive(prior, params, post.flat("latent")[0])
     plain = dv.UserRegression(
         USER,
         DOSE[:, None],
         OUTCOME - behavior.effects.locations({k: v[None] for k, v in params.items()})[0],
         intercept=True,
     )
-    by_hand = plain.left_out().laws(prior, params, post.flat("latent")[0])
+    by_hand = plain.left_out().predictive(prior, params, post.flat("latent")[0])
     np.testing.assert_allclose(found.log_density(OUTCOME), by_hand.log_density(plain.observed))
 
 

@@ -8,12 +8,13 @@ from scipy.stats import kstest, norm, truncnorm
 
 import dualview as dv
 from dualview.behaviors import behavior_from
-from dualview.behaviors.likelihoods.interval import IntervalRegression, draw_between
+from dualview.behaviors.likelihoods.interval import IntervalRegression
 from dualview.behaviors.recorded import inside
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED
 from dualview.numerics.streams import stream_of
+from dualview.numerics.truncated import draw_between
 from dualview.outcomes import CountMixture, IntervalMixture, Parts
 from dualview.outcomes.interval import log_probability
 from dualview.units import GaussianPrior
@@ -273,7 +274,7 @@ def test_outcomes_left_out_are_those_of_integration():
     weights = np.exp(log_rows.sum(axis=0) - 0.4 * (grid - 0.3) ** 2)
     drawn = rng.choice(grid, 800, p=weights / weights.sum())
     left_out, params = behavior.left_out(), {"noise_precision": 0.6**-2}
-    laws = [left_out.laws(prior, params, np.array([[f]])) for f in drawn]
+    laws = [left_out.predictive(prior, params, np.array([[f]])) for f in drawn]
     inverse = np.exp(
         -np.array([law.log_density(behavior.observed) for law in laws])
     )  # 1/p, whose mean is 1/p(y | others)
@@ -282,8 +283,8 @@ def test_outcomes_left_out_are_those_of_integration():
         expected = (others * np.exp(log_rows[i])).sum() / others.sum()
         error = inverse[:, i].std() / np.sqrt(len(drawn))
         assert abs(inverse[:, i].mean() - 1.0 / expected) < 4.5 * error
-    placed = laws[0].standardised(rng, behavior.observed)
-    assert placed[2] == pytest.approx((0.5 - laws[0].locations[2]) / laws[0].sds[2])
+    placed = laws[0].standardized(rng, behavior.observed)
+    assert placed[2] == pytest.approx((0.5 - laws[0].mean[2]) / laws[0].std[2])
     assert np.isfinite(placed).all()
 
 

@@ -11,8 +11,9 @@ from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
 import dualview as dv
-from dualview.behaviors import answers_left_out, left_out, threads_left_out
+from dualview.behaviors import leave_one_out
 from dualview.behaviors.records import LatentPrior
+from dualview.outcomes import BinaryOutcome
 
 N_USERS = 6
 NOISE = 1.7
@@ -95,21 +96,21 @@ def test_threads_are_left_out_of_the_joint_distribution(
     laws = [
         dv.SharedOutcome(matrix, outcome, **options)
         .left_out()
-        .laws(prior, {"noise_precision": NOISE}, np.zeros((N_USERS, 1)))
+        .predictive(prior, {"noise_precision": NOISE}, np.zeros((N_USERS, 1)))
         for matrix in (participation, sparse.csr_array(participation))
     ]
     wanted = left_out_by_hand(design, law, outcome, NOISE)
     for found in laws:
         np.testing.assert_allclose(found.log_density(outcome), wanted, rtol=1e-9)
         np.testing.assert_allclose(
-            norm.logpdf(found.standardised(rng, outcome)) - np.log(found.sds), wanted, rtol=1e-9
+            norm.logpdf(found.standardized(rng, outcome)) - np.log(found.std), wanted, rtol=1e-9
         )
 
 
 def test_large_forums_integrate_the_participants_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given the vectors of everybody else and the means of clusters, which are then known
     numbers."""
-    monkeypatch.setattr(threads_left_out, "MOST_WHOLE", 1)
+    monkeypatch.setattr(leave_one_out, "MOST_WHOLE", 1)
     rng, prior = np.random.default_rng(2), prior_of(False)
     participation, outcome = (
         rng.integers(0, 2, (9, N_USERS)) * rng.uniform(0.5, 1.5, (9, N_USERS)),
@@ -120,7 +121,7 @@ def test_large_forums_integrate_the_participants_out(monkeypatch: pytest.MonkeyP
     behavior = dv.SharedOutcome(participation, outcome, covariates)
     found = (
         behavior.left_out()
-        .laws(prior, {"noise_precision": NOISE, "coefficients": slopes}, latent)
+        .predictive(prior, {"noise_precision": NOISE, "coefficients": slopes}, latent)
         .log_density(outcome)
     )
     means, covariance = law_of_vectors(prior, given_means=True)
@@ -146,7 +147,7 @@ def test_observations_of_users_are_left_out_of_the_joint_distribution(
     wide[np.arange(14), user] = design
     found = (
         behavior.left_out()
-        .laws(prior, {"noise_precision": noise}, np.zeros((N_USERS, 2)))
+        .predictive(prior, {"noise_precision": noise}, np.zeros((N_USERS, 2)))
         .log_density(outcome)
     )
     precision = noise[user] if by_user else noise
@@ -181,69 +182,79 @@ def marginal(behavior: Any, prior: LatentPrior, rows: np.ndarray) -> float:
 
 @pytest.mark.parametrize("q", [1, 2])
 @pytest.mark.parametrize("pooled", [False, True])
-def test_answers_are_left_out_by_quadrature(q: int, pooled: bool) -> None:
+def test_answers_are_left_out_of_the_augmented_answers(q: int, pooled: bool) -> None:
+    """1/p(answer | the others, their augmentation), averaged over draws of vectors and of
+    augmentations, is 1/p(answer | the others), which a fine grid gives."""
     rng, prior = np.random.default_rng(4), prior_of(pooled, q)
-    n = 12
+    known = prior._replace(base_mean=np.zeros(q), means=np.zeros_like(prior.means))
+    if not pooled:  # the grid is given the means of clusters
+        known = known._replace(base_precision=1e12 * np.eye(q))
+    n, n_draws = 12, 400
     behavior = dv.BinaryOutcomes(
         rng.integers(0, N_USERS, n),
         rng.standard_normal((n, q)),
         rng.random(n) < 0.5,
         n_users=N_USERS,
     )
-    found = behavior.left_out().laws(prior, {}, np.zeros((N_USERS, q)))
-    everything = np.arange(n)
-    whole = marginal(behavior, prior, everything)
-    wanted = [whole - marginal(behavior, prior, everything[everything != i]) for i in range(n)]
-    np.testing.assert_allclose(
-        found.log_density(behavior.outcome), wanted, atol=2e-3 if q == 2 else 1e-5
-    )
-    np.testing.assert_allclose(
-        np.exp(found.log_density(behavior.outcome))
-        + np.exp(found.log_density(1 - behavior.outcome)),
-        1.0,
-    )
+    left_out, everything = behavior.left_out(), np.arange(n)
+    whole = marginal(behavior, known, everything)
+    wanted = [whole - marginal(behavior, known, everything[everything != i]) for i in range(n)]
+    found = []
+    for latent in drawn_given(rng, behavior, known, n_draws):
+        predictive = left_out.predictive(known, {}, latent)
+        found.append(predictive.log_density(behavior.outcome))
+        np.testing.assert_allclose(
+            np.exp(found[-1]) + np.exp(predictive.log_density(1 - behavior.outcome)), 1.0
+        )
+    inverse = np.exp(-np.array(found))
+    error = inverse.std(axis=0) / np.sqrt(n_draws)
+    away = np.abs(inverse.mean(axis=0) - np.exp(-np.array(wanted)))
+    assert (away < 4.5 * error + 1e-9).all()  # a user's only answer has no error but rounding
+    assert np.median(error / inverse.mean(axis=0)) < 0.01
 
 
-def test_many_dimensions_by_importance_sampling_agree_with_the_quadrature(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rng, prior = np.random.default_rng(5), prior_of(False, 2)
-    behavior = dv.BinaryOutcomes(
-        rng.integers(0, N_USERS, 15),
-        rng.standard_normal((15, 2)),
-        rng.random(15) < 0.5,
-        n_users=N_USERS,
-    )
-    exact = (
-        behavior.left_out().laws(prior, {}, np.zeros((N_USERS, 2))).log_density(behavior.outcome)
-    )
-    monkeypatch.setattr(answers_left_out, "_NODES", {})
-    sampled = (
-        behavior.left_out().laws(prior, {}, np.zeros((N_USERS, 2))).log_density(behavior.outcome)
-    )
-    np.testing.assert_allclose(sampled, exact, atol=0.05)
-    assert np.abs(sampled - exact).max() > 0
+def drawn_given(
+    rng: np.random.Generator, behavior: Any, prior: LatentPrior, n: int
+) -> list[np.ndarray]:
+    """Independent draws of all vectors (U, q) given all answers, from a grid of each group's."""
+    q = prior.means.shape[1]
+    axis = np.linspace(-9, 9, 1801 if q == 1 else 181)
+    grid = np.stack(np.meshgrid(*[axis] * q, indexing="ij"), axis=-1).reshape(-1, q)
+    vectors = np.empty((n, N_USERS, q))
+    for j in range(len(prior.means) if prior.precisions is None else N_USERS):
+        users = np.flatnonzero(prior.z == j) if prior.precisions is None else np.array([j])
+        precision = (
+            prior.base_precision if prior.precisions is None else prior.precisions[prior.z[j]]
+        )
+        log_density = -0.5 * np.einsum("gq,qr,gr->g", grid, precision, grid)
+        for i in np.flatnonzero(np.isin(behavior.user, users)):
+            odds = (grid + prior.shift[behavior.user[i]]) @ behavior.design[i]
+            log_density += np.log(expit((2 * behavior.outcome[i] - 1) * odds))
+        weights = np.exp(log_density - log_density.max())
+        drawn = grid[rng.choice(len(grid), n, p=weights / weights.sum())]
+        vectors[:, users] = drawn[:, None] + prior.shift[users]
+    return list(vectors)
 
 
-def test_answers_all_alike_have_a_mode() -> None:
-    """A user with very many answers, all yes, under a wide prior: Newton's steps must not run
-    away."""
+def test_answers_all_alike_are_left_out() -> None:
+    """A user with very many answers, all yes, under a wide prior."""
     behavior = dv.BinaryOutcomes(
         np.zeros(400, dtype=int), np.ones((400, 1)), np.ones(400), n_users=2
     )
     far, wide = np.full((1, 1), -30.0), np.full((1, 1, 1), 1e-4)
     prior = LatentPrior(np.zeros(2, dtype=np.int64), far, wide, far[0], wide[0], np.zeros((2, 1)))
-    found = behavior.left_out().laws(prior, {}, np.zeros((2, 1))).log_density(behavior.outcome)
+    predictive = behavior.left_out().predictive(prior, {}, np.array([[40.0], [0.0]]))
+    found = predictive.log_density(behavior.outcome)
     assert np.all(np.isfinite(found))
     assert found.min() > -0.02
 
 
 def test_randomised_levels_of_answers_are_uniform() -> None:
     rng = np.random.default_rng(6)
-    chances = rng.random(4000)
-    values = (rng.random(4000) < chances).astype(float)
-    laws = left_out.BinaryLaws(values, np.log(np.where(values == 1, chances, 1 - chances)))
-    standard = laws.standardised(rng, values)
+    locations, sds = rng.normal(0.0, 2.0, (2, 4000))
+    values = (rng.random(4000) < expit(locations + sds * rng.standard_normal(4000))).astype(float)
+    predictive = leave_one_out.about(BinaryOutcome(), locations, sds**2)
+    standard = predictive.standardized(rng, values)
     assert abs(standard.mean()) * np.sqrt(4000) < 4.5
     assert abs(standard.std() - 1) * np.sqrt(8000) < 4.5
 

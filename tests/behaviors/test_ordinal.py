@@ -183,7 +183,8 @@ def test_scores_checks_and_trees(fitted):
 
 @pytest.mark.parametrize("pooled", [False, True])
 def test_levels_left_out_are_those_of_integration(pooled):
-    """One number for a vector: p(level | all others) by a fine grid."""
+    """One number for a vector: p(level | all others) by a fine grid, and by averages over draws of
+    vectors and of augmentations."""
     rng = np.random.default_rng(5)
     user, design, level = (
         np.array([0, 0, 1, 1, 1]),
@@ -197,24 +198,36 @@ def test_levels_left_out_are_those_of_integration(pooled):
         means,
         None if pooled else precisions,
         means[0],
-        precisions[0],
+        precisions[0] if pooled else np.array([[1e12]]),
         np.zeros((2, 1)),
     )
-    laws = left_out.laws(prior, {"cut_points": CUTS}, np.zeros((2, 1)))
-    grid = np.linspace(-12, 12, 4001)
+    grid, n_draws = np.linspace(-12, 12, 4001), 400
+    chances = np.array(
+        [[probabilities(f * design[i, 0], CUTS) for f in grid] for i in range(5)]
+    )  # (observation, place on the grid, level)
+    weight = np.exp(-0.4 * (grid - 0.3) ** 2)
+
+    def posterior(rows):
+        found = weight.copy()
+        for j in rows:
+            found = found * chances[j, :, level[j] - 1]
+        return found / found.sum()
+
+    owner = np.zeros(5, dtype=int) if pooled else user
+    drawn = [rng.choice(grid, n_draws, p=posterior(np.flatnonzero(owner == u))) for u in (0, 1)]
+    vectors = np.column_stack([drawn[0], drawn[0] if pooled else drawn[1]])[..., None]
+    laws = [left_out.predictive(prior, {"cut_points": CUTS}, own) for own in vectors]
+    inverse = np.exp(-np.array([law.log_density(level.astype(float)) for law in laws]))
+    given = np.array([law.probabilities for law in laws])
     for i in range(5):
-        others = [j for j in range(5) if j != i and (pooled or user[j] == user[i])]
-        weight = np.exp(-0.4 * (grid - 0.3) ** 2)
-        for j in others:
-            weight = weight * np.array(
-                [probabilities(f * design[j, 0], CUTS)[level[j] - 1] for f in grid]
-            )
-        chances = np.array([probabilities(f * design[i, 0], CUTS) for f in grid])
-        expected = (weight[:, None] * chances).sum(axis=0) / weight.sum()
-        np.testing.assert_allclose(laws.probabilities[i], expected, rtol=1e-4)
-        assert np.exp(laws.log_density(level.astype(float))[i]) == pytest.approx(
-            expected[level[i] - 1], rel=1e-4
-        )
+        others = posterior([j for j in range(5) if j != i and owner[j] == owner[i]])
+        expected = others @ chances[i]
+        error = inverse[:, i].std() / np.sqrt(n_draws)
+        assert error < 0.03 * inverse[:, i].mean()
+        assert abs(inverse[:, i].mean() - 1.0 / expected[level[i] - 1]) < 4.5 * error + 1e-9
+        ratios = given[:, i] * inverse[:, i, None]  # p(another level)/p(this one)
+        away = ratios.mean(axis=0) - expected / expected[level[i] - 1]
+        assert (np.abs(away) <= 4.5 * ratios.std(axis=0) / np.sqrt(n_draws) + 1e-9).all()
 
 
 def test_wide_locations_by_quadrature():

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import gamma, multivariate_t, norm
 
 import dualview as dv
-from dualview.behaviors.likelihoods.own_noise import TYPICAL, OwnNoiseRegression, log_own
+from dualview.behaviors.likelihoods.student import TYPICAL, OwnNoiseRegression, log_own
 from dualview.behaviors.records import UserNoise
 from dualview.errors import InputError
 from dualview.posterior.candidates import Candidates

@@ -7,8 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import gamma, norm, t
 
 import dualview as dv
-from dualview.behaviors.likelihoods.student import StudentRegression
-from dualview.behaviors.likelihoods.tails import log_dof_prior
+from dualview.behaviors.likelihoods.student import StudentRegression, log_dof_prior
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
 from dualview.outcomes import Parts, StudentMixture, StudentOutcome
@@ -193,7 +192,7 @@ def test_outcomes_left_out_are_those_of_integration():
     weights = np.exp(log_rows.sum(axis=0) - 0.4 * (grid - 0.3) ** 2)
     drawn = rng.choice(grid, 800, p=weights / weights.sum())
     left_out, params = behavior.left_out(), {"noise_precision": 0.6**-2}
-    laws = [left_out.laws(prior, params, np.array([[f]])) for f in drawn]
+    laws = [left_out.predictive(prior, params, np.array([[f]])) for f in drawn]
     inverse = np.exp(
         -np.array([law.log_density(outcome) for law in laws])
     )  # 1/p, whose mean is 1/p(y | others)
@@ -203,8 +202,9 @@ def test_outcomes_left_out_are_those_of_integration():
         assert abs(inverse[:, i].mean() - 1.0 / expected) < 4.5 * inverse[:, i].std() / np.sqrt(
             len(drawn)
         )
-    placed = laws[0].standardised(rng, laws[0].locations + np.array([-1.0, 0.0, 1.0, 2.0]))
-    assert placed[0] < 0.0 == placed[1] < placed[2]
+    placed = laws[0].standardized(rng, laws[0].mean + np.array([-1.0, 0.0, 1.0, 2.0]))
+    assert placed[1] == pytest.approx(0.0, abs=1e-12)
+    assert placed[0] < placed[1] < placed[2]
 
 
 @pytest.mark.slow

@@ -230,9 +230,9 @@ def test_threads_tell_about_each_other_through_users(n_threads: int) -> None:
     )
     params = {"noise_precision": 2.0, "coefficients": np.zeros(1)}
     precision, pull = left_out.joint(prior, params, rows)
-    laws = left_out.laws(prior, params, np.zeros((6, 1)))
-    np.testing.assert_allclose(np.diagonal(precision) ** -0.5, laws.sds)
-    np.testing.assert_allclose(threads.observed - pull / np.diagonal(precision), laws.locations)
+    laws = left_out.predictive(prior, params, np.zeros((6, 1)))
+    np.testing.assert_allclose(np.diagonal(precision) ** -0.5, laws.std)
+    np.testing.assert_allclose(threads.observed - pull / np.diagonal(precision), laws.mean)
     design = np.hstack([threads.participation @ np.eye(6), left_out._covariates])
     spread = np.block([[np.eye(6) + 1.0, np.zeros((6, 1))], [np.zeros((1, 6)), np.eye(1)]])
     np.testing.assert_allclose(

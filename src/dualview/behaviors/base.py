@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.ids import Numbers, Rows
+from dualview.behaviors.leave_one_out import LeaveOneOut, LeftOutPart
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.likelihoods.soft import LatentApproximation
@@ -21,7 +22,6 @@ from dualview.behaviors.records import (
     Evidence,
     Forecast,
     LatentPrior,
-    LeftOut,
     Params,
     Prior,
     Recentered,
@@ -404,7 +404,7 @@ class Behavior(ABC):
         """
         return rows
 
-    def left_out(self) -> LeftOut | None:
+    def left_out(self) -> LeaveOneOut | None:
         """The distribution of each observation given all others, with latent vectors integrated
         out; None by default.
 
@@ -412,6 +412,11 @@ class Behavior(ABC):
         reliable.
         """
         return None
+
+    def left_out_parts(self) -> list[LeftOutPart]:
+        """:meth:`left_out` of the behavior, or of each of several that has it."""
+        found = self.left_out()
+        return [] if found is None else [LeftOutPart(found)]
 
     def evidence_of_users(
         self,

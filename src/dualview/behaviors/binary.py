@@ -10,19 +10,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import log_expit
 
-from dualview.behaviors.answers_left_out import AnswersLeftOut
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Factor, Scales
 from dualview.behaviors.ids import Labelled, checked_ids, counted, id_text, is_labelled, listed
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
-from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
+from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, column_names, index_names, numbers, varies
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import BinaryOutcome
+from dualview.outcomes import BinaryOutcome, Outcome
 from dualview.units import GaussianPrior, Whitening
 
 COMMON_SD = (
@@ -142,51 +140,9 @@ class BinaryOutcomes(PerUser):
         """These answers and new ones, which are known too."""
         return self._joined(new, n_new, users)
 
-    def left_out(self) -> AnswersLeftOut:
-        """Each answer given all others, by quadrature; given what acts outside the mixture, and the
-        items' appeals."""
-        return AnswersLeftOut(self.user, self.design, self.observed, self._offset)
-
-    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The log odds of new outcomes given S draws."""
-        new = self.like(new, n_new)
-        locations, appeals = self._known_locations(new, latent, params), new._appeals(params)
-        known, unsure = (
-            lambda cases: locations(cases) + appeals[:, cases],
-            self._unsure(new, params),
-        )
-        return Forecast(
-            new.n_observations, known, BinaryOutcome(), self._loads(new, n_new), unsure=unsure
-        )
-
-    def _appeals(self, params: Params) -> Array:  # noqa: ARG002
-        """What the items' appeals add to the log odds, (S, n) or (1, n)."""
-        return np.zeros((1, self.n_observations))
-
-    def _offset(self, params: Params) -> Array:
-        """What appeals and effects outside the mixture add to the log odds, (S, n) or (1, n)."""
-        plain = self.effects.none and not self.effects.offset.any()
-        return (
-            self._appeals(params)
-            if plain
-            else self._appeals(params) + self.effects.drawn_locations(params)
-        )
-
-    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> SampledEvidence:  # noqa: ARG002
-        """What observations of new users say of each one's vector."""
-        new = self.like(new, n_new)
-        panel, rows = self._panel_of_new(new, n_new)
-        sign, offset = 2.0 * panel.outcome - 1.0, new._offset(params)
-
-        def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
-            own = slice(panel.starts[j], panel.starts[j + 1])
-            odds = (
-                vectors @ panel.design[own].T
-                + offset[draws if len(offset) > 1 else 0][..., rows[own]]
-            )
-            return np.asarray(log_expit(sign[own] * odds).sum(axis=1))
-
-        return SampledEvidence(log_likelihood)
+    def family(self, new: Self, params: Params, n_draws: int) -> Outcome:  # noqa: ARG002
+        """Locations are log odds."""
+        return BinaryOutcome()
 
 
 class PairwiseChoices(BinaryOutcomes):
@@ -370,12 +326,17 @@ class PairwiseChoices(BinaryOutcomes):
         indices = (np.tile(np.arange(n), 2), np.concatenate([self.winner, self.loser]))
         return sparse.csr_array((values, indices), shape=(n, len(self.items)))
 
-    def _appeals(self, params: Params) -> Array:
+    @property
+    def _acts_outside(self) -> bool:
+        return self.item_intercept is True or super()._acts_outside
+
+    def outside(self, params: Params, cases: slice = slice(None), drawn: bool = False) -> Array:
+        """The items' appeals besides."""
+        found = super().outside(params, cases, drawn)
         if self.item_intercept is not True:
-            return super()._appeals(params)
-        return np.asarray(
-            params["coefficients"][:, self.winner] - params["coefficients"][:, self.loser]
-        )
+            return found
+        appeals = np.asarray(params["coefficients"])
+        return np.asarray(found + appeals[:, self.winner[cases]] - appeals[:, self.loser[cases]])
 
     @property
     def param_names(self) -> list[str]:

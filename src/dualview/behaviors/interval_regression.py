@@ -1,5 +1,4 @@
-"""Regressions whose outcomes are known to intervals: their likelihood in working units, and what
-they say of new users."""
+"""Regressions whose outcomes are known to intervals: their likelihood in working units."""
 
 from typing import NamedTuple
 
@@ -8,10 +7,8 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.interval import IntervalRegression
 from dualview.behaviors.likelihoods.panel import PanelRegression
-from dualview.behaviors.panel import Panel
 from dualview.behaviors.recorded import Recorded
-from dualview.behaviors.records import Array, SampledEvidence
-from dualview.outcomes.interval import log_probability
+from dualview.behaviors.records import Array
 
 
 class Ends(NamedTuple):
@@ -57,21 +54,3 @@ def interval_regression(
         is_open=not np.isfinite([ends.low, ends.high]).all(),
         record=record,
     )
-
-
-def interval_evidence(panel: Panel, ends: Ends, offset: Array, sds: Array) -> SampledEvidence:
-    """What intervals of new users' outcomes say of each one's vector, rows in the panel's order.
-
-    offset (S, n) or (1, n): what acts outside the mixture. sds (S, n): of the noise.
-    """
-
-    def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
-        own = slice(panel.starts[j], panel.starts[j + 1])
-        locations = (
-            vectors @ panel.design[own].T + offset[draws if len(offset) > 1 else 0][..., own]
-        )
-        return np.asarray(
-            log_probability(ends.low[own], ends.high[own], locations, sds[draws, own]).sum(axis=1)
-        )
-
-    return SampledEvidence(log_likelihood)

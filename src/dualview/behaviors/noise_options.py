@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dualview.behaviors.likelihoods.tails import LEAST_DOF
+from dualview.behaviors.likelihoods.student import LEAST_DOF
 from dualview.behaviors.records import Array
 from dualview.checks import numbers, positive_number
 from dualview.errors import InputError

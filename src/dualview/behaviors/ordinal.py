@@ -9,25 +9,18 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.binary import COMMON_SD, GROUP_SD
 from dualview.behaviors.effects import Scales
-from dualview.behaviors.likelihoods.ordinal import (
-    AnswerRows,
-    CutPrior,
-    Known,
-    OrdinalPanel,
-    log_gap,
-)
-from dualview.behaviors.ordinal_left_out import OrdinalLeftOut
+from dualview.behaviors.likelihoods.ordinal import CutPrior, Known, OrdinalPanel
 from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
-from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
+from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, index_names, varies
 from dualview.errors import InputError
-from dualview.outcomes import Levels, OrdinalOutcome
+from dualview.outcomes import Levels, OrdinalOutcome, Outcome
 from dualview.units import GaussianPrior, Whitening
 
 _MOST_LEVELS = 50
@@ -215,40 +208,9 @@ class OrdinalOutcomes(PerUser):
             )
         return matched
 
-    def left_out(self) -> OrdinalLeftOut:
-        """Each observation given all others, by quadrature, given the cut points and what acts
-        outside the mixture."""
-        level = self.levels.places(self.observed)
-        return OrdinalLeftOut(
-            self.user, self.design, level, self.levels, self.effects.drawn_locations
-        )
-
-    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The levels of new observations given S draws."""
-        new = self.like(new, n_new)
-        outcome = OrdinalOutcome(np.asarray(params["cut_points"]), self.levels)
-        known, unsure = self._known_locations(new, latent, params), self._unsure(new, params)
-        return Forecast(new.n_observations, known, outcome, self._loads(new, n_new), unsure=unsure)
-
-    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> SampledEvidence:  # noqa: ARG002
-        """What observations of new users say of each one's vector."""
-        new = self.like(new, n_new)
-        panel, order = self._panel_of_new(new, n_new)
-        level, cuts = self.levels.places(panel.outcome), np.asarray(params["cut_points"])
-        offset = new.effects.drawn_locations(params)[:, order]
-        gaps = np.concatenate(
-            [np.zeros((len(cuts), 1)), log_gap(np.diff(cuts, axis=1)), np.zeros((len(cuts), 1))],
-            axis=1,
-        )
-
-        def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
-            own = slice(panel.starts[j], panel.starts[j + 1])
-            rows = AnswerRows.of(level[own], cuts.shape[1])
-            eta = vectors @ panel.design[own].T + offset[draws if len(offset) > 1 else 0][..., own]
-            answers = rows.log_probabilities(eta[:, rows.observation] - cuts[draws][:, rows.cut])
-            return np.asarray(answers.sum(axis=1) + gaps[draws][:, level[own]].sum(axis=1))
-
-        return SampledEvidence(log_likelihood)
+    def family(self, new: Self, params: Params, n_draws: int) -> Outcome:  # noqa: ARG002
+        """Levels by the cut points of each draw."""
+        return OrdinalOutcome(np.asarray(params["cut_points"]), self.levels)
 
 
 def _plain(outcome: Any) -> Any:

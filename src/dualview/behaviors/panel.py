@@ -7,6 +7,7 @@ user (n,) positions of users, design (n, q), outcome (n,).
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -31,8 +32,17 @@ from dualview.behaviors.ids import (
     places_among,
     whole_numbers,
 )
+from dualview.behaviors.leave_one_out import LeaveOneOut, UsersLeaveOneOut
 from dualview.behaviors.likelihoods.likely import likely_prior
-from dualview.behaviors.records import Array, Params
+from dualview.behaviors.records import (
+    Array,
+    ClusterNoise,
+    Evidence,
+    Forecast,
+    Params,
+    SampledEvidence,
+    UserNoise,
+)
 from dualview.checks import (
     as_array,
     chosen_rows,
@@ -45,6 +55,7 @@ from dualview.checks import (
 )
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
+from dualview.outcomes import Outcome
 from dualview.units import GaussianPrior
 
 Users = NDArray[np.int64]
@@ -469,6 +480,28 @@ class PerUser(Behavior):
         both.effects = Effects.of(len(both.user), None, None, offset, None)
         return both
 
+    @property
+    def _acts_outside(self) -> bool:
+        """Whether anything but the users' vectors moves the locations."""
+        return not self.effects.none or bool(self.effects.offset.any())
+
+    def outside(self, params: Params, cases: slice = slice(None), drawn: bool = False) -> Array:
+        """What acts on the locations of some observations outside the mixture, (S, cases) or (1,
+        cases).
+
+        Levels that the fit has not seen add 0, or an effect that is drawn.
+        """
+        if drawn:
+            return self.effects.drawn_locations(params)[:, cases]
+        return self.effects.locations(params, cases)
+
+    def family(self, new: Self, params: Params, n_draws: int) -> Outcome:  # noqa: ARG002
+        """The distribution of observations given their locations, in S draws of this fit.
+
+        With it a behavior has forecasts, evidence about new users and leave-one-out scores.
+        """
+        raise self._lacks("family", "predict outcomes")
+
     def _known_locations(
         self, new: Self, latent: Array, params: Params | None = None
     ) -> Callable[[slice], Array]:
@@ -483,21 +516,83 @@ class PerUser(Behavior):
             own = np.einsum(
                 "snq,nq->sn", vectors[:, known[cases]], new.design[cases] * ours[cases, None]
             )
-            return (
-                np.asarray(own)
-                if plain
-                else np.asarray(own + new.effects.locations(params or {}, cases))
-            )
+            return np.asarray(own + new.outside(params or {}, cases)) if new._acts_outside else own
 
-        plain = new.effects.none and not new.effects.offset.any()
         return locations
 
-    def _unsure(self, new: Self, params: Params) -> Callable[[slice], Array] | None:
-        """cases → (S, cases): variances of the effects of levels that the fit has not seen; None
-        where there are none."""
-        if not new.effects.has_unseen:
+    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
+        """The distribution of new outcomes given S draws of latent vectors and params in the user's
+        units.
+
+        Effects of levels that the fit has not seen add their variance to that of the locations, or
+        are drawn where several observations have one density together.
+        """
+        new = self.like(new, n_new)
+        outcome, known = (
+            self.family(new, params, len(latent)),
+            self._known_locations(new, latent, params),
+        )
+        unsure: Callable[[slice], Array] | None = None
+        if new.effects.has_unseen and outcome.is_joint:
+            seen, unseen = known, new.outside(params, drawn=True) - new.outside(params)
+
+            def known(cases: slice) -> Array:
+                return np.asarray(seen(cases) + unseen[:, cases])
+        elif new.effects.has_unseen:
+
+            def unsure(cases: slice) -> Array:
+                return new.effects.variances(params, cases)
+
+        noise = self._noise_of_new(new, params, len(latent))
+        return Forecast(new.n_observations, known, outcome, self._loads(new, n_new), noise, unsure)
+
+    def _noise_of_new(
+        self,
+        new: Self,  # noqa: ARG002
+        params: Params,  # noqa: ARG002
+        n_draws: int,  # noqa: ARG002
+    ) -> ClusterNoise | UserNoise | None:
+        """Of new users, where the noise is each cluster's or user's own; None by default."""
+        return None
+
+    def left_out(self) -> LeaveOneOut | None:
+        """Each observation given all others and what acts outside the mixture."""
+        if type(self).family is PerUser.family:
             return None
-        return lambda cases: new.effects.variances(params, cases)
+        return UsersLeaveOneOut(
+            self.user,
+            self.design,
+            self.observed,
+            self.outside,
+            lambda params: self.family(self, params, 1),
+        )
+
+    def evidence(
+        self, new: Any, latent: Array, params: Params, n_new: int
+    ) -> Evidence | SampledEvidence:
+        """What observations of new users say of each one's vector, given what acts outside the
+        mixture."""
+        if type(self).family is PerUser.family:
+            return super().evidence(new, latent, params, n_new)
+        found = self.like(new, n_new)
+        outside = found.outside(params, drawn=True)
+
+        @lru_cache(maxsize=2)
+        def of_user(j: int) -> tuple["PerUser", Array, Outcome]:
+            rows = np.flatnonzero(found.user == len(self) + j)
+            own = found.take(rows)
+            return own, outside[:, rows], self.family(own, params, len(latent))
+
+        def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
+            own, moved, outcome = of_user(j)
+            if not own.n_observations:
+                return np.zeros(len(vectors))
+            locations = vectors @ own.design.T + moved[draws if len(moved) > 1 else 0]
+            every = slice(0, own.n_observations)
+            values = outcome.of_draws(draws).log_density(own.observed, locations, every)
+            return np.asarray(values.sum(axis=1))
+
+        return SampledEvidence(log_likelihood)
 
     @property
     def param_names(self) -> list[str]:

@@ -14,11 +14,11 @@ from dualview.behaviors.binary import COMMON_SD, GROUP_SD
 from dualview.behaviors.effects import Scales
 from dualview.behaviors.likelihoods.rankings import RankingPanel
 from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
-from dualview.behaviors.records import Array, Forecast, Params, SampledEvidence
+from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, index_names, names_text, varies
 from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import Orders, RankedRows, RankingOutcome
+from dualview.outcomes import Orders, Outcome, RankedRows, RankingOutcome
 from dualview.units import GaussianPrior, Whitening
 
 
@@ -276,36 +276,12 @@ class Rankings(PerUser):
     def fingerprint(self) -> dict[str, Any]:
         return super().fingerprint() | {"ranking": digest(self.ranking)}
 
-    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The utilities of new items given S draws; effects of levels that the fit has not seen are
-        drawn."""
-        new = self.like(new, n_new)
-        own = self._known_locations(new, latent, params)
-        known = own
-        if new.effects.has_unseen:
-            unseen = new.effects.drawn_locations(params) - new.effects.locations(params)
+    def family(self, new: Self, params: Params, n_draws: int) -> Outcome:  # noqa: ARG002
+        """Locations are expected utilities."""
+        return RankingOutcome(new._ranked)
 
-            def known(cases: slice) -> Array:
-                return np.asarray(own(cases) + unseen[:, cases])
-
-        return Forecast(
-            new.n_observations, known, RankingOutcome(new._ranked), self._loads(new, n_new)
-        )
-
-    def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> SampledEvidence:  # noqa: ARG002
-        """What rankings of new users say of each one's vector."""
-        new = self.like(new, n_new)
-        offset, place = new.effects.drawn_locations(params), new.observed
-
-        def log_likelihood(j: int, draws: NDArray[np.intp], vectors: Array) -> Array:
-            rows = np.flatnonzero(new.user == len(self) + j)
-            if not len(rows):
-                return np.zeros(len(vectors))
-            codes = np.unique(new.ranking[rows], return_inverse=True)[1].astype(np.int64)
-            eta = vectors @ new.design[rows].T + offset[draws if len(offset) > 1 else 0][..., rows]
-            return np.asarray(Orders.of(codes, place[rows]).log_probabilities(eta).sum(axis=1))
-
-        return SampledEvidence(log_likelihood)
+    def left_out(self) -> None:
+        """Items of a ranking have one density together."""
 
 
 def _rankings(given: Any, n: int) -> tuple[NDArray[np.int64], list[str]]:

@@ -1,7 +1,6 @@
 """What behaviors, engines and predictions hand each other."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +12,20 @@ from dualview.outcomes import Outcome
 
 Array = NDArray[np.float64]
 Params = dict[str, Any]
+
+
+def own_params(params: Mapping[str, Any], name: str) -> Params:
+    """The parameters of one behavior by their own names."""
+    return {
+        key.removeprefix(f"{name}."): value
+        for key, value in params.items()
+        if key.startswith(f"{name}.")
+    }
+
+
+def with_name(params: Mapping[str, Any], name: str) -> Params:
+    """The parameters of one behavior by their names among those of all."""
+    return {f"{name}.{key}": value for key, value in params.items()}
 
 
 class ClusterNoise(NamedTuple):
@@ -143,68 +156,6 @@ class LatentPrior(NamedTuple):
     base_mean: Array
     base_precision: Array
     shift: Array
-
-
-class LeftOut(ABC):
-    """n observations, each given all others and one draw of clusters and parameters: latent vectors
-    are integrated out.
-
-    The conditional distribution of an observation is an outcome's about its location: :meth:`laws`
-    gives it.
-    """
-
-    @abstractmethod
-    def laws(self, prior: LatentPrior, params: Params, latent: Array) -> "LeftOutLaws":
-        """The distributions under one draw's prior of latent vectors, parameters in the user's
-        units and vectors (U, q).
-
-        A behavior too large to integrate all vectors out integrates those that an observation
-        depends on, given the others.
-        """
-
-    def joint(
-        self,
-        prior: LatentPrior,  # noqa: ARG002
-        params: Params,  # noqa: ARG002
-        rows: NDArray[np.intp],  # noqa: ARG002
-    ) -> tuple[Array, Array] | None:
-        """Precision matrix K (m, m) of some observations given all others under one draw, and K (y
-        − E y) (m,).
-
-        For outcomes that are jointly normal with vectors integrated out; None by default. Errors of
-        scores need it.
-        """
-        return None
-
-    def replicate(
-        self,
-        rng: np.random.Generator,  # noqa: ARG002
-        prior: LatentPrior,  # noqa: ARG002
-        params: Params,  # noqa: ARG002
-    ) -> "tuple[LeftOut, Array, Array] | None":
-        """The same with new outcomes under one draw, these (n,), and the vectors (U, q) they came
-        of; None by default.
-
-        Checks compare the standardised outcomes with those of replicates; without them, with
-        independent normal numbers.
-        """
-        return None
-
-
-class LeftOutLaws(ABC):
-    """The distributions of n observations, each given all others."""
-
-    @abstractmethod
-    def log_density(self, values: Array) -> Array:
-        """Log density, or log probability, of values (n,), (n,)."""
-
-    @abstractmethod
-    def standardised(self, rng: np.random.Generator, values: Array) -> Array:
-        """Values as standard normal numbers, (n,): the normal quantiles of their distribution
-        functions.
-
-        Where values have gaps, as 0 and 1 do, a uniform number in the gap is drawn.
-        """
 
 
 class Prior(NamedTuple):

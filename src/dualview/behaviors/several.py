@@ -15,13 +15,21 @@ from scipy.linalg import block_diag
 
 from dualview.behaviors.base import Behavior
 from dualview.behaviors.ids import Rows, counted
-from dualview.behaviors.likelihoods.several import SeveralLikelihoods, own_params, with_name
+from dualview.behaviors.leave_one_out import LeftOutPart
+from dualview.behaviors.likelihoods.several import SeveralLikelihoods
 from dualview.behaviors.likelihoods.vector_blocks import Block
 from dualview.behaviors.naming import check_names, named_parts
 from dualview.behaviors.panel import PerUser
-from dualview.behaviors.records import Array, Evidence, Forecast, Params, SampledEvidence
+from dualview.behaviors.records import (
+    Array,
+    Evidence,
+    Forecast,
+    Params,
+    SampledEvidence,
+    own_params,
+    with_name,
+)
 from dualview.behaviors.several_evidence import joint_evidence, nothing_known
-from dualview.behaviors.several_left_out import SeveralLeftOut
 from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.behaviors.user_regression import UserRegression
 from dualview.errors import InputError
@@ -409,19 +417,14 @@ class SeveralBehaviors(Behavior):
             {name: part.as_new(user) for name, part in self.parts.items()}
         )
 
-    def left_out(self) -> SeveralLeftOut | None:
-        """Each observation given all others and the vectors of other behaviors; None where one
-        behavior has none."""
-        found = self.left_out_of_some()
-        return found if len(found.parts) == len(self.parts) else None
-
-    def left_out_of_some(self) -> SeveralLeftOut:
-        """The same, of those behaviors that have one."""
-        found = {name: part.left_out() for name, part in self.parts.items()}
-        known = {name: own for name, own in found.items() if own is not None}
-        return SeveralLeftOut(
-            known, self.blocks, {name: self.parts[name].observed for name in known}
-        )
+    def left_out_parts(self) -> list[LeftOutPart]:
+        """Each observation given all others and the vectors of other behaviors, of those behaviors
+        that have it."""
+        return [
+            LeftOutPart(own.left_out, name, self.blocks[name])
+            for name, part in self.parts.items()
+            for own in part.left_out_parts()
+        ]
 
 
 def refuse_several(behavior: Behavior | None, what: str) -> None:

@@ -14,6 +14,7 @@ from scipy import sparse
 from dualview.behaviors.base import Behavior
 from dualview.behaviors.effects import Effects
 from dualview.behaviors.ids import Rows, counted, has_numbers, listed
+from dualview.behaviors.leave_one_out import MOST_WHOLE, ThreadsLeaveOneOut
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.records import Evidence, Forecast, LatentPrior, Params, SampledEvidence
 from dualview.behaviors.threads_forecast import evidence_of, forecast_of
@@ -27,7 +28,6 @@ from dualview.behaviors.threads_given import (
     coefficient_units,
     column_numbers,
 )
-from dualview.behaviors.threads_left_out import MOST_WHOLE, ThreadsLeftOut
 from dualview.behaviors.threads_new import (
     joined_threads,
     matched_threads,
@@ -363,10 +363,10 @@ class SharedOutcome(Behavior):
         part.effects, part._user_numbers = self.effects.take(rows), self._user_numbers
         return part
 
-    def left_out(self) -> ThreadsLeftOut:
+    def left_out(self) -> ThreadsLeaveOneOut:
         """Each thread given all others, (L1), and the effects of groups."""
         groups = None if self.effects.none else self.effects.locations
-        return ThreadsLeftOut(
+        return ThreadsLeaveOneOut(
             self.participation,
             self.coefficient_design,
             self.observed,

@@ -2,14 +2,13 @@
 given, and the regression."""
 
 import warnings
-from dataclasses import fields
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.behaviors.likelihoods.grouped_threads import GroupedThreads
 from dualview.behaviors.likelihoods.restricted import likely_prior
 from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.behaviors.likelihoods.threads import ThreadRegression
@@ -141,19 +140,15 @@ def regression_of(
         noise_variance=noise_variance,
         coefficient_units=coefficient_units,
     )
-    return units, regression if threads.effects.none else _grouped(threads, regression)
-
-
-def _grouped(threads: "SharedOutcome", regression: ThreadRegression) -> GroupedThreads:
-    """The regression with the groups."""
-    parts = {field.name: getattr(regression, field.name) for field in fields(regression)}
+    if threads.effects.none:
+        return units, regression
     n_common, effects = regression.n_coefficients, threads.effects
     columns = [sparse.csr_array(regression.coefficient_design), *effects.indicators()]
-    parts |= {
-        "design": sparse.csr_array(regression.design),
-        "coefficient_design": sparse.hstack(columns, format="csr"),
-    }
     spread = float(np.std(regression.outcome, ddof=1))
-    return GroupedThreads(
-        **parts, bounds=n_common + effects.bounds, scales=np.full(len(effects.factors), spread)
+    return units, replace(
+        regression,
+        design=sparse.csr_array(regression.design),
+        coefficient_design=sparse.hstack(columns, format="csr"),
+        bounds=n_common + effects.bounds,
+        scales=np.full(len(effects.factors), spread),
     )

@@ -15,17 +15,13 @@ from sklearn.covariance import ledoit_wolf
 from dualview.behaviors import noise_guess
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Scales
-from dualview.behaviors.interval_left_out import IntervalLeftOut
-from dualview.behaviors.interval_regression import (
-    Ends,
-    Frame,
-    interval_evidence,
-    interval_regression,
-)
-from dualview.behaviors.left_out import PanelLeftOut
-from dualview.behaviors.likelihoods.own_noise import TYPICAL, OwnNoiseRegression
+from dualview.behaviors.interval_regression import Ends, Frame, interval_regression
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
-from dualview.behaviors.likelihoods.student import StudentRegression
+from dualview.behaviors.likelihoods.student import (
+    TYPICAL,
+    OwnNoiseRegression,
+    StudentRegression,
+)
 from dualview.behaviors.noise_options import (
     WITH_DOF,
     checked_noise,
@@ -38,17 +34,15 @@ from dualview.behaviors.records import (
     Array,
     ClusterNoise,
     Evidence,
-    Forecast,
     LatentPrior,
     Params,
     SampledEvidence,
     UserNoise,
 )
-from dualview.behaviors.student_left_out import StudentLeftOut, student_evidence
 from dualview.checks import index_names, positive_number, varies
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import IntervalOutcome, NormalOutcome, StudentOutcome
+from dualview.outcomes import IntervalOutcome, NormalOutcome, Outcome, StudentOutcome
 from dualview.units import GaussianPrior, Whitening
 
 _MOST_SCORES = 11  # different whole numbers that are taken for scores
@@ -461,24 +455,6 @@ class UserRegression(PerUser):
             likelihood, coefficient_units, self._order, Scales(sd, spread, self._roots)
         )
 
-    def left_out(self) -> PanelLeftOut | IntervalLeftOut | StudentLeftOut:
-        """Each observation given all others and the effects outside the mixture, exactly: users are
-        then independent."""
-        plain = self.effects.none and not self.effects.offset.any()
-        weights = None if self._roots is None else self._roots**2
-        panel = PanelLeftOut(
-            self.user,
-            self.design,
-            self._numbers,
-            None if plain else self.effects.locations,
-            weights,
-        )
-        if self.noise == "student":
-            return StudentLeftOut(panel, self.degrees_of_freedom)
-        return (
-            panel if self.recorded is None else IntervalLeftOut(panel, self.observed, self.recorded)
-        )
-
     @property
     def param_names(self) -> list[str]:
         """What predictions need besides the latent vectors."""
@@ -491,42 +467,44 @@ class UserRegression(PerUser):
         )
         return own + super().param_names
 
-    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The distribution of new outcomes given S draws of latent vectors and params in the user's
-        units."""
-        new = self.like(new, n_new)
-        known, loads, unsure = (
-            self._known_locations(new, latent, params),
-            self._loads(new, n_new),
-            self._unsure(new, params),
-        )
-        sds, roots = (
-            np.asarray(params.get("noise_precision", np.ones(len(latent)))) ** -0.5,
-            new._roots,
-        )
+    def family(self, new: Self, params: Params, n_draws: int) -> Outcome:
+        """Numbers about their locations, as they are recorded."""
+        sds = np.asarray(params.get("noise_precision", np.ones(n_draws))) ** -0.5
+        spread: Array | Callable[[slice], Array] = sds
+        roots = new._roots
         if self.noise == "student":
-            heavy = StudentOutcome(sds, self._dof(params, len(sds)), roots)
-            return Forecast(new.n_observations, known, heavy, loads, unsure=unsure)
-        if self.noise == "shared":
-            outcome = self._outcome(
-                sds if roots is None else lambda cases: sds[:, None] / roots[cases]
-            )
-            return Forecast(new.n_observations, known, outcome, loads, unsure=unsure)
-        theirs, by_row = (
-            np.column_stack([sds, np.zeros((len(sds), n_new))]),
-            np.ones(len(new.user)) if roots is None else roots,
+            return StudentOutcome(sds, self._dof(params, n_draws), roots)
+        if sds.ndim == 2:  # every user has its own; that of new users is added elsewhere
+            theirs = np.column_stack([sds, np.zeros((len(sds), max(len(new) - len(self), 0)))])
+            by_row = np.ones(len(new.user)) if roots is None else roots
+
+            def spread(cases: slice) -> Array:
+                return theirs[:, new.user[cases]] / by_row[cases]
+        elif roots is not None:
+
+            def spread(cases: slice) -> Array:
+                return np.asarray(sds[:, None] / roots[cases])
+
+        return (
+            NormalOutcome(spread)
+            if self.recorded is None
+            else IntervalOutcome(spread, self.recorded)
         )
-        if n_new and not (by_row[new.user >= len(self)] == 1.0).all():
+
+    def _noise_of_new(
+        self, new: Self, params: Params, n_draws: int
+    ) -> ClusterNoise | UserNoise | None:
+        if self.noise in ("shared", "student"):
+            return None
+        unknown = new.user >= len(self)
+        if new._roots is not None and (new._roots[unknown] != 1.0).any():
             raise InputError(
                 f'With noise="{self.noise}", observations of users new to the fit cannot have '
                 "weights: leave them out."
             )
-        noise = self._noise_of_new(params, len(latent))
-        outcome = self._outcome(lambda cases: theirs[:, new.user[cases]] / by_row[cases])
-        return Forecast(new.n_observations, known, outcome, loads, noise, unsure)
+        return self._own_noise(params, n_draws)
 
-    def _noise_of_new(self, params: Params, n_draws: int) -> ClusterNoise | UserNoise:
-        """Of new users, where the noise is each cluster's or user's own."""
+    def _own_noise(self, params: Params, n_draws: int) -> ClusterNoise | UserNoise:
         if self.noise == "user":
             return UserNoise(np.asarray(params[TYPICAL]), self._dof(params, n_draws))
         return ClusterNoise(np.asarray(params["noise_precision"]), *self._noise_prior)
@@ -537,10 +515,6 @@ class UserRegression(PerUser):
         return np.asarray(
             params["degrees_of_freedom"] if known is None else np.full(n_draws, known), dtype=float
         )
-
-    def _outcome(self, sds: Array | Callable[[slice], Array]) -> NormalOutcome:
-        """Outcomes with these standard deviations of the noise, as they are recorded."""
-        return NormalOutcome(sds) if self.recorded is None else IntervalOutcome(sds, self.recorded)
 
     def evidence_of_users(
         self, priors: Sequence[LatentPrior], latent: Array, params: Params
@@ -565,25 +539,10 @@ class UserRegression(PerUser):
                 "numbers; here intervals are known. "
                 'Use noise="shared", or predict these users by their features alone.'
             )
+        if self.recorded is not None or self.noise == "student":
+            return super().evidence(new, latent, params, n_new)
         panel, rows = self._panel_of_new(new, n_new)
         roots = np.ones(len(rows)) if new._roots is None else new._roots[rows]
-        if self.recorded is not None:
-            low, high = self.recorded.intervals(panel.outcome)
-            sds = 1.0 / np.sqrt(np.asarray(params.get("noise_precision", np.ones(len(latent)))))
-            return interval_evidence(
-                panel,
-                Ends(low, high),
-                new.effects.drawn_locations(params)[:, rows],
-                sds[:, None] / roots,
-            )
-        if self.noise == "student":
-            scales, dof = (
-                np.asarray(params["noise_precision"])[:, None] ** -0.5 / roots,
-                self._dof(params, len(latent)),
-            )
-            return student_evidence(
-                panel, new.effects.drawn_locations(params)[:, rows], scales, dof
-            )
         design, outcome = panel.design * roots[:, None], (roots * panel.outcome)[None]
         if not new.effects.none or new.effects.offset.any():
             outcome = outcome - roots * new.effects.drawn_locations(params)[:, rows]
@@ -602,4 +561,4 @@ class UserRegression(PerUser):
         precision = np.asarray(params["noise_precision"])
         if self.noise == "shared":
             return by_one.under(precision, slice(None))
-        return by_one._replace(noise=self._noise_of_new(params, len(latent)))
+        return by_one._replace(noise=self._own_noise(params, len(latent)))

@@ -7,7 +7,9 @@ with a probability that is bounded away from 0, whatever the interval.
 
 import math
 
-from dualview.numerics.compiling import in_place
+import numpy as np
+
+from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.streams import random, standard_normal
 
 _SQRT_2PI = math.sqrt(2.0 * math.pi)
@@ -57,3 +59,14 @@ def truncated_normal(rng, mean, sd, low, high):
     """One draw from N(mean, sd²) on [low, high], which may be infinite on either side."""
     point = mean + sd * _standard(rng, (low - mean) / sd, (high - mean) / sd)
     return min(max(point, low), high)  # against round-off
+
+
+@compiled
+def draw_between(rng, low, high, sds):
+    """Numbers from N(0, sd²) between the ends (n,); the ends themselves where they are equal."""
+    result = np.empty(low.shape[0])
+    for i in range(low.shape[0]):
+        result[i] = (
+            low[i] if low[i] == high[i] else truncated_normal(rng, 0.0, sds[i], low[i], high[i])
+        )
+    return result

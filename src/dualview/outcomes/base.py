@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from dualview.checks import numbers
 from dualview.errors import InputError
@@ -20,6 +21,7 @@ from dualview.errors import InputError
 Array = NDArray[np.float64]
 
 _CELLS = 2_000_000  # components × cases held at once
+_LEAST = 1e-300  # probability that still has a normal quantile
 
 
 class Parts(NamedTuple):
@@ -33,7 +35,12 @@ class Parts(NamedTuple):
 
 class Mixture(ABC):
     """n cases of S components each; ``parts(cases)`` gives those of a slice, so that only a batch
-    of cases is ever held."""
+    of cases is ever held.
+
+    has_gaps: single values have probabilities, as 0 and 1 do.
+    """
+
+    has_gaps = False
 
     def __init__(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> None:
         self._n = n
@@ -96,6 +103,23 @@ class Mixture(ABC):
         """Negative log-likelihood per case: minus the mean of ``log_density``."""
         return -float(self.log_density(y).mean())
 
+    def _tails(self, y: ArrayLike) -> tuple[Array, Array]:  # noqa: ARG002
+        """Probabilities of less than y and of more than y, (n,) each."""
+        raise InputError(f"{type(self).__name__} has no distribution function: it lacks `_tails`.")
+
+    def standardized(self, rng: np.random.Generator, y: ArrayLike) -> Array:
+        """Outcomes y as standard normal numbers, (n,): normal quantiles of the distribution
+        function.
+
+        Where single values have probabilities, a place inside that of y is drawn.
+        """
+        below, above = self._tails(y)
+        place = rng.random(self._n) if self.has_gaps else 0.5
+        inside = np.maximum(1.0 - below - above, 0.0)
+        low, high = below + place * inside, above + (1.0 - place) * inside
+        level = ndtri(np.maximum(np.minimum(low, high), _LEAST))
+        return np.asarray(np.where(low < high, level, -level))
+
 
 class Outcome(ABC):
     """The distribution of observations given their locations, in S draws of a posterior.
@@ -130,12 +154,29 @@ class Outcome(ABC):
             "`draw`."
         )
 
+    def draw_again(self, rng: np.random.Generator, values: Array, locations: Array) -> Array:  # noqa: ARG002
+        """Other observations, recorded as values are, given their locations (n,) in one draw."""
+        return np.asarray(self.draw(rng, locations[None], slice(0, len(locations)))[0])
+
+    def augment(
+        self,
+        rng: np.random.Generator,  # noqa: ARG002
+        values: Array,  # noqa: ARG002
+        locations: Array,  # noqa: ARG002
+    ) -> tuple[Array, Array]:
+        """Working residuals and precisions (n,) of observations given their locations (n,) in one
+        draw.
+
+        Given these, each observation counts as normal: location + residual about its location.
+        Observations that are left out one at a time need it.
+        """
+        raise InputError(
+            f"{type(self).__name__} has no normal form of its observations: it lacks `augment`."
+        )
+
     def of_draws(self, draws: NDArray[np.intp]) -> "Outcome":  # noqa: ARG002
         """The same for components that belong to these draws, (R,); itself by default, where draws
-        have nothing of their own.
-
-        The noise of :meth:`spread` is not meant: it is in the components.
-        """
+        have nothing of their own."""
         return self
 
     @abstractmethod

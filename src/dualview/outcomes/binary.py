@@ -9,6 +9,8 @@ from scipy.special import expit, log_expit, ndtr
 
 from dualview.checks import draws_generator
 from dualview.errors import InputError
+from dualview.numerics import polya_gamma
+from dualview.numerics.streams import stream_of
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 from dualview.outcomes.normal import NormalMixture
 
@@ -19,6 +21,14 @@ class BinaryOutcome(Outcome):
     def log_density(self, values: Array, locations: Array, cases: slice) -> Array:  # noqa: ARG002
         """ln p(values | log odds), (S, cases)."""
         return np.asarray(log_expit((2.0 * values - 1.0) * locations))
+
+    def augment(
+        self, rng: np.random.Generator, values: Array, locations: Array
+    ) -> tuple[Array, Array]:
+        """By Pólya–Gamma variables ω: (y − ½)/ω with precision ω."""
+        precision = np.empty(len(locations))
+        polya_gamma.draw_into(stream_of(rng), locations, precision)
+        return (values - 0.5) / precision - locations, precision
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002
         """1 with the probability that the log odds say, else 0, (S, cases)."""
@@ -35,13 +45,20 @@ class ChoiceMixture(Mixture):
     """The probability of 1 in each of n yes-or-no cases: Σ_s w_s E σ(N(location_s, sd_s²)),
     locations being log odds."""
 
+    has_gaps = True
+
+    def _chance(self, sign: Array) -> Array:
+        """Probability of 1 in each case where sign (n,) is 1, of 0 where it is −1."""
+        result = np.empty(self._n)
+        for cases, (log_weights, locations, sds) in self._batches():
+            chances = expected_probability(sign[cases] * locations, sds)
+            result[cases] = (np.exp(log_weights) * chances).sum(axis=0)
+        return result
+
     @cached_property
     def mean(self) -> Array:
         """Probability of 1 in each case."""
-        result = np.empty(self._n)
-        for cases, (log_weights, locations, sds) in self._batches():
-            result[cases] = (np.exp(log_weights) * expected_probability(locations, sds)).sum(axis=0)
-        return np.minimum(result, 1.0)  # weights sum to one up to rounding
+        return np.minimum(self._chance(np.ones(self._n)), 1.0)  # weights sum to one up to rounding
 
     @cached_property
     def median(self) -> Array:
@@ -68,17 +85,18 @@ class ChoiceMixture(Mixture):
 
     def log_density(self, y: ArrayLike) -> Array:
         """Log probability of the outcomes y (n,), 0 or 1."""
+        return np.asarray(np.log(self._chance(2.0 * self._answers(y) - 1.0)))
+
+    def _answers(self, y: ArrayLike) -> Array:
         values = self._values(y)
         if not np.isin(values, (0.0, 1.0)).all():
             raise InputError("y must hold 0 and 1 only.")
-        result = np.empty(self._n)
-        for cases, (log_weights, locations, sds) in self._batches():
-            sign = 2.0 * values[cases] - 1.0
-            probability = (np.exp(log_weights) * expected_probability(sign * locations, sds)).sum(
-                axis=0
-            )
-            result[cases] = np.log(probability)
-        return result
+        return values
+
+    def _tails(self, y: ArrayLike) -> tuple[Array, Array]:
+        values = self._answers(y)
+        other = self._chance(1.0 - 2.0 * values)
+        return values * other, (1.0 - values) * other
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent outcomes of each case, (n, cases)."""

@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
 from dualview.errors import InputError
+from dualview.numerics.streams import stream_of
+from dualview.numerics.truncated import draw_between
 from dualview.outcomes.base import Array, Mixture, Parts
 from dualview.outcomes.normal import NormalMixture, NormalOutcome
 from dualview.outcomes.truncated_normal import log_mass
@@ -43,6 +45,9 @@ class Record(Protocol):
 
     def values(self, x: Array) -> Array:
         """What is recorded of numbers (…) on the scale of the locations."""
+
+    def observed_again(self, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
+        """Ends of other numbers x (n,), where those that were recorded had these ends."""
 
     def scaled(self, values: Array) -> Array:
         """Numbers in the user's units on the scale of the locations."""
@@ -91,9 +96,25 @@ class IntervalOutcome(NormalOutcome):
         low, high = self.record.intervals(np.asarray(values))
         return log_probability(low, high, locations, self.spread(cases))
 
+    def augment(
+        self, rng: np.random.Generator, values: Array, locations: Array
+    ) -> tuple[Array, Array]:
+        """Numbers are drawn between the ends of the intervals."""
+        low, high = self.record.intervals(values)
+        sds = np.broadcast_to(self.spread(slice(0, len(locations)))[0], locations.shape)
+        drawn = draw_between(stream_of(rng), low - locations, high - locations, sds)
+        return np.asarray(drawn), sds**-2.0
+
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:
         """What is recorded of numbers about the locations, (S, cases)."""
         return self.record.values(super().draw(rng, locations, cases))
+
+    def draw_again(self, rng: np.random.Generator, values: Array, locations: Array) -> Array:
+        numbers = super().draw(rng, locations[None], slice(0, len(locations)))[0]
+        if values.ndim == 1:
+            return self.record.values(numbers)
+        ends = self.record.observed_again(numbers, *self.record.intervals(values))
+        return np.column_stack(ends)
 
     def predictive(self, n: int, n_components: int, parts: Callable[[slice], Parts]) -> Mixture:
         """Of counts themselves; of other numbers as they are before they are recorded."""
@@ -108,6 +129,8 @@ class IntervalMixture(NormalMixture):
     Means, intervals and draws are of the numbers; ``log_density`` is that of what was recorded.
     """
 
+    has_gaps = True
+
     def __init__(
         self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Record
     ) -> None:
@@ -119,6 +142,9 @@ class IntervalMixture(NormalMixture):
         of exact numbers."""
         low, high = self._record.intervals(self._record.checked(y, self._n))
         return mixed_log_probability(self, low, high)
+
+    def _tails(self, y: Any) -> tuple[Array, Array]:
+        return self.beyond(*self._record.intervals(self._record.checked(y, self._n)))
 
 
 def mixed_log_probability(mixture: Mixture, low: Array, high: Array) -> Array:
@@ -137,6 +163,8 @@ def mixed_log_probability(mixture: Mixture, low: Array, high: Array) -> Array:
 class CountMixture(Mixture):
     """Counts in each of n cases: a mixture of normal numbers, on the scale of the locations, is
     recorded as counts."""
+
+    has_gaps = True
 
     def __init__(
         self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Record
@@ -213,10 +241,13 @@ class CountMixture(Mixture):
         low, high = self._record.intervals(self._record.checked(y, self._n))
         return mixed_log_probability(self, low, high)
 
+    def _tails(self, y: ArrayLike) -> tuple[Array, Array]:
+        return self._numbers.beyond(*self._record.intervals(self._record.checked(y, self._n)))
+
     def cdf(self, y: ArrayLike) -> Array:
         """Probability of a count up to y (n,)."""
         high = self._record.intervals(self._record.checked(y, self._n))[1]
-        return self._numbers.cdf(high)
+        return self._numbers.beyond(high, high)[0]
 
 
 def _normal_part(power: int, bound: float, locations: Array, sds: Array) -> Array:

@@ -1,6 +1,7 @@
 """Outcomes that are numbers with normal noise."""
 
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -45,6 +46,21 @@ class NormalOutcome(Outcome):
         return np.asarray(
             -0.5 * np.log(2 * np.pi) - np.log(sds) - 0.5 * ((values - locations) / sds) ** 2
         )
+
+    def of_draws(self, draws: NDArray[np.intp]) -> "NormalOutcome":
+        other, sds = copy(self), self._sds
+        other._sds = (lambda cases: sds(cases)[draws]) if callable(sds) else sds[draws]
+        return other
+
+    def augment(
+        self,
+        rng: np.random.Generator,  # noqa: ARG002
+        values: Array,
+        locations: Array,
+    ) -> tuple[Array, Array]:
+        """They are normal as they are."""
+        precision = self.spread(slice(0, len(locations)))[0] ** -2.0
+        return values - locations, np.broadcast_to(precision, locations.shape)
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:
         """Locations with normal noise, (S, cases)."""
@@ -124,10 +140,20 @@ class NormalMixture(Mixture):
     def cdf(self, y: ArrayLike) -> Array:
         """Probability of an outcome up to y (n,)."""
         values = self._values(y)
-        result = np.empty(self._n)
-        for cases, parts in self._batches():
-            result[cases] = _cdf(parts, values[cases])
-        return result
+        return self.beyond(values, values)[0]
+
+    def beyond(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Probabilities up to low (n,) and from high (n,) on."""
+        below, above = np.empty((2, self._n))
+        for cases, (log_weights, locations, sds) in self._batches():
+            weights = np.exp(log_weights)
+            below[cases] = _below(weights, locations, sds, low[cases])
+            above[cases] = _below(weights, -locations, sds, -high[cases])
+        return below, above
+
+    def _tails(self, y: ArrayLike) -> tuple[Array, Array]:
+        values = self._values(y)
+        return self.beyond(values, values)
 
     def quantile(self, probability: float) -> Array:
         """Quantile of each case, where the mixture's distribution function has this value."""
@@ -156,10 +182,6 @@ class NormalMixture(Mixture):
                 spread = np.broadcast_to(sds, locations.shape)[chosen, i]
                 result[:, cases.start + i] = locations[chosen, i] + spread * rng.standard_normal(n)
         return result
-
-
-def _cdf(parts: Parts, values: Array) -> Array:
-    return _below(np.exp(parts.log_weights), parts.locations, parts.sds, values)
 
 
 def _below(weights: Array, locations: Array, sds: Array, values: Array) -> Array:

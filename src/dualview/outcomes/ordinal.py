@@ -11,6 +11,8 @@ from scipy.special import log_expit, logit
 
 from dualview.checks import as_array, draws_generator, interval_ends
 from dualview.errors import InputError
+from dualview.numerics import polya_gamma
+from dualview.numerics.streams import stream_of
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 from dualview.outcomes.binary import expected_probability
 
@@ -62,6 +64,23 @@ class OrdinalOutcome(Outcome):
         below = np.where(place < n_cuts, log_expit(high - locations), 0.0)
         return np.asarray(above + below + gap)
 
+    def augment(
+        self, rng: np.random.Generator, values: Array, locations: Array
+    ) -> tuple[Array, Array]:
+        """A level is two answers, above the cut point below it and below the one above it, with
+        Pólya–Gamma variables each."""
+        place, cuts = self.levels.places(values), self.cut_points[0]
+        precision, linear = np.zeros((2, len(locations)))
+        for sign, asked, cut in (
+            (0.5, place > 0, cuts[np.maximum(place - 1, 0)]),
+            (-0.5, place < len(cuts), cuts[np.minimum(place, len(cuts) - 1)]),
+        ):
+            weight = np.empty(len(locations))
+            polya_gamma.draw_into(stream_of(rng), locations - cut, weight)
+            precision += np.where(asked, weight, 0.0)
+            linear += np.where(asked, sign + weight * (cut - locations), 0.0)
+        return linear / precision, precision
+
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002
         """A level for each location, as the number that it counts as, (S, cases)."""
         utility = locations + logit(rng.random(locations.shape))
@@ -78,6 +97,8 @@ class OrdinalOutcome(Outcome):
 class LevelMixture(Mixture):
     """Probabilities of ordered levels in each of n cases; numbers are those that the levels count
     as."""
+
+    has_gaps = True
 
     def __init__(
         self, n: int, n_components: int, parts: Callable[[slice], Parts], outcome: OrdinalOutcome
@@ -151,7 +172,18 @@ class LevelMixture(Mixture):
 
     def log_density(self, y: ArrayLike) -> Array:
         """Log probability of the levels y (n,), as numbers or by name."""
+        return np.asarray(np.log(self.probabilities[np.arange(self._n), self._places(y)]))
+
+    def _places(self, y: ArrayLike) -> NDArray[np.int64]:
         place = self._outcome.levels.places(y)
         if len(place) != self._n:
             raise InputError(f"y must have one level per case, {self._n}; got {len(place)}.")
-        return np.asarray(np.log(self.probabilities[np.arange(self._n), place]))
+        return place
+
+    def _tails(self, y: ArrayLike) -> tuple[Array, Array]:
+        place, every = self._places(y)[:, None], np.arange(len(self.levels))
+        below, above = (
+            np.where(beyond, self.probabilities, 0.0).sum(axis=1)
+            for beyond in (every < place, every > place)
+        )
+        return below, above

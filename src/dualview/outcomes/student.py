@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammainccinv, gammaincinv, gammaln
+from scipy.special import gammainccinv, gammaincinv, gammaln, ndtr
 
 from dualview.checks import draws_generator
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
@@ -84,6 +84,16 @@ class StudentOutcome(Outcome):
     def log_density(self, values: Array, locations: Array, cases: slice) -> Array:
         """Log density of values given their locations, (S, cases)."""
         return log_student(values - locations, self.scale(cases), self.dof[:, None])
+
+    def augment(
+        self, rng: np.random.Generator, values: Array, locations: Array
+    ) -> tuple[Array, Array]:
+        """By weights λ of the scale mixture."""
+        residual, dof = values - locations, float(self.dof[0])
+        precision = np.broadcast_to(self.scale(slice(0, len(residual)))[0] ** -2.0, residual.shape)
+        rates = 0.5 * (dof + precision * residual**2)
+        weights = rng.standard_gamma(0.5 * (dof + 1.0), len(rates)) / rates
+        return residual, precision * weights
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:
         """Locations with noise, (S, cases)."""
@@ -174,6 +184,18 @@ class StudentMixture(Mixture):
     def cdf(self, y: ArrayLike) -> Array:
         """Probability of an outcome up to y (n,)."""
         return self._normal.cdf(y)
+
+    def _tails(self, y: ArrayLike) -> tuple[Array, Array]:
+        values, (below, above) = self._values(y), np.zeros((2, self._n))
+        nodes, log_shares = weight_nodes(self._outcome.dof)
+        for cases, (log_weights, locations, sds) in self._batches():
+            for k in range(_NODES):
+                noise = np.square(self._outcome.scale(cases)) / nodes[:, [k]]
+                away = (values[cases] - locations) / np.sqrt(np.square(sds) + noise)
+                shares = np.exp(log_weights + log_shares[:, [k]])
+                below[cases] += (shares * ndtr(away)).sum(axis=0)
+                above[cases] += (shares * ndtr(-away)).sum(axis=0)
+        return below, above
 
     def quantile(self, probability: float) -> Array:
         """Quantile of each case."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
-from dualview.behaviors.records import LatentPrior, LeftOutLaws
+from dualview.behaviors.records import LatentPrior, Params
 from dualview.posterior.followed import followed, slopes_of
 from dualview.posterior.influence import mutual_information
 from dualview.posterior.observed_cells import complete_features
@@ -75,34 +75,32 @@ class LatentPriors:
         return np.zeros(shape) if self._shifts is None else self._shifts[draws]
 
 
-def left_out_laws(
-    post: "Posterior", behavior: Behavior, draws: Sequence[int] | None = None
-) -> Iterator[LeftOutLaws] | None:
-    """The distribution of each observation given all others in some draws, all by default; None
-    where a behavior has none."""
-    left_out = behavior.left_out()
-    if left_out is None:
-        return None
-    chosen = range(post.n_chains * post.n_draws) if draws is None else draws
-    priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
-    latent = post.flat("latent").reshape(post.n_chains * post.n_draws, post.n_users, -1)
-
-    def laws() -> Iterator[LeftOutLaws]:
-        for draw in chosen:
-            own: dict[str, Any] = {name: values[draw] for name, values in params.items()}
-            yield left_out.laws(priors[draw], own, latent[draw])
-
-    return laws()
-
-
 def left_out_densities(post: "Posterior", behavior: Behavior) -> Array | None:
     """ln p(observation | all others, draw), (chain, draw, n); None where a behavior cannot
     integrate latent vectors out."""
-    laws = left_out_laws(post, behavior)
-    if laws is None:
+    parts = behavior.left_out_parts()
+    if sum(len(part.left_out.outcome) for part in parts) < behavior.n_observations:
         return None
-    values = np.array([law.log_density(behavior.observed) for law in laws])
-    return values.reshape(post.n_chains, post.n_draws, -1)
+    values = []
+    for drawn in draws_of(post, behavior):
+        found = [
+            part.left_out.predictive(*part.given(*drawn)).log_density(part.left_out.outcome)
+            for part in parts
+        ]
+        values.append(np.concatenate(found))
+    return np.array(values).reshape(post.n_chains, post.n_draws, -1)
+
+
+def draws_of(
+    post: "Posterior", behavior: Behavior, draws: Sequence[Any] | NDArray[np.intp] | None = None
+) -> Iterator[tuple[LatentPrior, Params, Array]]:
+    """The prior of latent vectors, the behavior's parameters and the vectors (U, q), in some draws,
+    all by default."""
+    priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
+    latent = post.flat("latent").reshape(post.n_chains * post.n_draws, post.n_users, -1)
+    for draw in range(len(latent)) if draws is None else draws:
+        own = {name: values[draw] for name, values in params.items()}
+        yield priors[int(draw)], own, latent[draw]
 
 
 def left_out_pairs(
@@ -114,17 +112,13 @@ def left_out_pairs(
     None where a behavior has no joint distribution of its outcomes with the latent vectors
     integrated out.
     """
-    left_out, n_draws = behavior.left_out(), post.n_chains * post.n_draws
-    if left_out is None:
+    parts, n_draws = behavior.left_out_parts(), post.n_chains * post.n_draws
+    if len(parts) != 1:
         return None
-    priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
     sums, counts = np.zeros((2, len(rows), len(rows))), np.zeros((2, 1, 1))
-    for i, draw in enumerate(
-        np.unique(np.linspace(0, n_draws - 1, _N_DRAWS).round().astype(np.intp))
-    ):
-        found = left_out.joint(
-            priors[draw], {name: values[draw] for name, values in params.items()}, rows
-        )
+    draws = np.unique(np.linspace(0, n_draws - 1, _N_DRAWS).round().astype(np.intp))
+    for i, drawn in enumerate(draws_of(post, behavior, draws)):
+        found = parts[0].left_out.joint(*parts[0].given(*drawn)[:2], rows)
         if found is None:
             return None
         sums[i % 2] += mutual_information(*found)

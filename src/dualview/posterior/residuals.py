@@ -8,17 +8,16 @@ stand where the draw has them. Whatever the parameters, in a draw from the poste
 same distribution as under the parameters that the data came from.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, SeveralBehaviors
-from dualview.behaviors.records import LatentPrior, LeftOut, Params
-from dualview.posterior.left_out import LatentPriors
+from dualview.behaviors import Behavior
+from dualview.behaviors.leave_one_out import LeftOutPart
+from dualview.posterior.left_out import LatentPriors, draws_of
 from dualview.posterior.observed_cells import complete_features
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.user_rows import components_of, rows_by_table
@@ -71,42 +70,17 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
             )
             found["latent"] = _standardised(units.to_working(vectors - shifts), means, factors)
         made = {
-            name: _of_outcomes(rng, post, behavior, part, draws)
-            for name, part in _parts(behavior).items()
+            outcomes_of(part.name): _of_outcomes(rng, post, behavior, part, draws)
+            for part in behavior.left_out_parts()
         }
         found["outcomes"] = {name: own for name, (own, _) in made.items()}
         found["replicates"] = {name: again for name, (_, again) in made.items()}
     return Residuals(**found)
 
 
-class _Part(NamedTuple):
-    """The observations of one behavior, how they are left out, and what of a draw is known to
-    them."""
-
-    observed: Array
-    left_out: LeftOut
-    known: Callable[[LatentPrior, Params, Array], tuple[LatentPrior, Params, Array]]
-
-
 def outcomes_of(name: str | None) -> str:
     """What checks call the outcomes of a behavior; name: that among several."""
     return "outcomes" if name is None else f"outcomes of {name}"
-
-
-def _parts(behavior: Behavior) -> dict[str, _Part]:
-    """Each behavior whose observations can be left out one at a time."""
-    if isinstance(behavior, SeveralBehaviors):
-        each = behavior.left_out_of_some()
-        return {
-            outcomes_of(name): _Part(each.outcomes[name], part, partial(each.given_others, name))
-            for name, part in each.parts.items()
-        }
-    left_out = behavior.left_out()
-    return (
-        {}
-        if left_out is None
-        else {outcomes_of(None): _Part(behavior.observed, left_out, lambda *draw: draw)}
-    )
 
 
 def _standardised(vectors: Array, means: Array, factors: Array) -> Array:
@@ -119,30 +93,25 @@ def _of_outcomes(
     rng: np.random.Generator,
     post: Posterior,
     behavior: Behavior,
-    part: _Part,
+    part: LeftOutPart,
     draws: NDArray[np.intp],
 ) -> tuple[Array, Array]:
     """Standardized outcomes (S, n), and those of replicates (R, n): of outcomes drawn anew under
     the same draws."""
-    priors, params = LatentPriors(post), {name: post.flat(name) for name in behavior.param_names}
-    latent = post.flat("latent").reshape(post.n_chains * post.n_draws, post.n_users, -1)
-    n_replicates = max(len(draws), min(_N_REPLICATES, _MOST_CELLS // len(part.observed)))
+    left_out = part.left_out
+    n = len(left_out.outcome)
+    n_replicates = max(len(draws), min(_N_REPLICATES, _MOST_CELLS // n))
     found, replicates = [], []
-    for place, draw in enumerate(draws):
-        drawn = (
-            priors[int(draw)],
-            {name: values[draw] for name, values in params.items()},
-            latent[draw],
-        )
-        prior, own, vectors = part.known(*drawn)
-        found.append(part.left_out.laws(prior, own, vectors).standardised(rng, part.observed))
+    for place, drawn in enumerate(draws_of(post, behavior, draws)):
+        prior, own, vectors = part.given(*drawn)
+        found.append(left_out.predictive(prior, own, vectors).standardized(rng, left_out.outcome))
         for _ in range(
             n_replicates * (place + 1) // len(draws) - n_replicates * place // len(draws)
         ):
-            again = part.left_out.replicate(rng, prior, own)
+            again = left_out.replicate(rng, prior, own)
             if again is None:
-                replicates.append(rng.standard_normal(len(part.observed)))
-            else:
-                other, values, drawn_vectors = again
-                replicates.append(other.laws(prior, own, drawn_vectors).standardised(rng, values))
+                replicates.append(rng.standard_normal(n))
+                continue
+            other, theirs = again
+            replicates.append(other.predictive(prior, own, theirs).standardized(rng, other.outcome))
     return np.array(found), np.array(replicates)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from checks import ACCEPT, REJECT, worst
-from dualview.behaviors.likelihoods import interval, tails
+from dualview.behaviors.likelihoods import interval
+from dualview.behaviors.likelihoods import student as tails
 from dualview.behaviors.likelihoods.interval import IntervalRegression
-from dualview.behaviors.likelihoods.own_noise import TYPICAL, OwnNoiseRegression
 from dualview.behaviors.likelihoods.panel import NoisePrior
-from dualview.behaviors.likelihoods.student import StudentRegression
+from dualview.behaviors.likelihoods.student import TYPICAL, OwnNoiseRegression, StudentRegression
 from dualview.behaviors.panel import Panel
 from dualview.behaviors.records import Prior
 

@@ -17,9 +17,8 @@ from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
 from dualview.behaviors.likelihoods.interval import IntervalRegression
 from dualview.behaviors.likelihoods.ordinal import CutPrior, Known
-from dualview.behaviors.likelihoods.own_noise import TYPICAL, OwnNoiseRegression
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
-from dualview.behaviors.likelihoods.student import StudentRegression
+from dualview.behaviors.likelihoods.student import TYPICAL, OwnNoiseRegression, StudentRegression
 from dualview.behaviors.panel import Panel
 from dualview.units import GaussianPrior, Whitening
 from yardsticks import check_law

@@ -13,10 +13,10 @@ from dualview.behaviors.likelihoods import effects as effects_module
 from dualview.behaviors.likelihoods import effects_draw
 from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
-from dualview.behaviors.likelihoods.grouped_threads import GroupedThreads
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
+from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.panel import Panel
 from dualview.engines.gibbs import engine
 from dualview.model import Model
@@ -56,7 +56,7 @@ def with_effects(inner: Likelihood, n_common: int = 1, two_groups: bool = True) 
     )
 
 
-def threads() -> GroupedThreads:
+def threads() -> ThreadRegression:
     """Threads of three sections, with a covariate; the weights of each sum to one."""
     rng, none = np.random.default_rng(7), np.eye(1)
     took_part = (rng.random((len(USER), N_USERS)) < 0.5) + np.eye(len(USER), N_USERS)
@@ -67,7 +67,7 @@ def threads() -> GroupedThreads:
     columns = sparse.hstack(
         [sparse.csr_array(rng.standard_normal((len(USER), 1))), sections], format="csr"
     )
-    return GroupedThreads(
+    return ThreadRegression(
         design=sparse.csr_array(took_part / took_part.sum(axis=1, keepdims=True)),
         coefficient_design=columns,
         outcome=np.zeros(len(USER)),

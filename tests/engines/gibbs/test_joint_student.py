@@ -8,10 +8,9 @@ import pytest
 
 from checks import REJECT, assert_joint, joint_test, statistics, worst
 from dualview.behaviors.effects import Effects, Scales
-from dualview.behaviors.likelihoods import tails
-from dualview.behaviors.likelihoods.own_noise import OwnNoiseRegression
+from dualview.behaviors.likelihoods import student as tails
 from dualview.behaviors.likelihoods.panel import NoisePrior
-from dualview.behaviors.likelihoods.student import StudentRegression
+from dualview.behaviors.likelihoods.student import OwnNoiseRegression, StudentRegression
 from dualview.behaviors.panel import Panel
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant, OneCluster

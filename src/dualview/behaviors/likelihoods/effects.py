@@ -10,6 +10,7 @@ q).
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -125,6 +126,67 @@ class GroupSpread(NamedTuple):
         )
 
 
+class EffectPrior(NamedTuple):
+    """The prior of coefficients outside the mixture: common ones γ ~ N(0, I), then the effects of
+    one group after the other.
+
+    bounds (G + 1,): the effects of group g are coefficients bounds[g] to bounds[g + 1]. scales
+    (G,): A of (M18).
+    """
+
+    bounds: NDArray[np.int64]
+    scales: Array
+
+    @property
+    def n_common(self) -> int:
+        return int(self.bounds[0])
+
+    def start(self) -> Array:
+        """τ of each group to start from, (G,)."""
+        return 0.3 * self.scales
+
+    def precision(self, sds: Any) -> Array:
+        """Of each coefficient, (C,)."""
+        of_groups = np.repeat(np.asarray(sds, dtype=float) ** -2.0, np.diff(self.bounds))
+        return np.concatenate([np.ones(self.n_common), of_groups])
+
+    def log_density(self, effects: Array, sds: Array) -> float:
+        """ln p(γ, b, τ) up to a constant."""
+        precision = self.precision(sds)
+        own = 0.5 * float(np.log(precision).sum() - precision @ effects**2)
+        return own + float(np.sum(log_half_t(sds, self.scales)))
+
+    def log_spreads(self, sds: Array) -> dict[str, Array]:
+        """ln p(τ) in S draws, (S,) up to a constant, by its name; nothing where there are no
+        groups."""
+        if not len(self.scales):
+            return {}
+        return {"group_sd": log_half_t(sds, self.scales).sum(axis=-1)}
+
+    def draw_spreads(self, rng: np.random.Generator) -> Array:
+        """τ of each group, (M18)."""
+        return self.scales * np.abs(rng.standard_t(_DOF, len(self.scales)))
+
+    def redraw_spreads(
+        self,
+        rng: np.random.Generator,
+        effects: Array,
+        sds: Array,
+        added: Callable[[slice], Array],
+        weights: Array,
+        residual: Array,
+    ) -> None:
+        """In place on effects (C,), sds (G,) and the residual (n,): τ of every group in turn.
+
+        added(own): what the effects in a slice add to the locations, (n,).
+        """
+        for group in range(len(self.scales)):
+            own = slice(int(self.bounds[group]), int(self.bounds[group + 1]))
+            spread = GroupSpread(float(sds[group]), float(self.scales[group]))
+            growth, sds[group] = spread.redraw(rng, effects[own], added(own), weights, residual)
+            effects[own] *= growth
+
+
 class Confounded(NamedTuple):
     """Vectors v (R, q) and effects d (R, n_columns) with X v = D d: what of the latent design
     effects make up as well.
@@ -159,6 +221,11 @@ class Confounded(NamedTuple):
         weighted = self.effects * prior_precision
         linear = weighted @ effects - self.vectors @ base_mean
         return Normal(linear, self.vectors @ self.vectors.T + weighted @ self.effects.T)
+
+    def move(self, rng: np.random.Generator, law: Normal, effects: Array) -> tuple[Array, Array]:
+        """A step (q,) of all latent vectors, and the effects after it."""
+        step = law.draw(rng)
+        return step @ self.vectors, effects - step @ self.effects
 
 
 class EffectUnits(NamedTuple):
@@ -205,8 +272,9 @@ class WithEffects(Likelihood):
         return self.inner.per_user
 
     @property
-    def n_groups(self) -> int:
-        return len(self.scales)
+    def prior(self) -> EffectPrior:
+        """Of all effects."""
+        return EffectPrior(self.bounds, self.scales)
 
     @staticmethod
     def _own(params: Params) -> Params:
@@ -225,24 +293,18 @@ class WithEffects(Likelihood):
             "group_sd": sds,
         }
 
-    def _group(self, group: int) -> slice:
-        return slice(int(self.bounds[group]), int(self.bounds[group + 1]))
-
     def _inside(self, params: Params) -> tuple[Likelihood, Params]:
         """The likelihood inside with the effects as they stand, and its parameters."""
         return self.inner.with_offset(times(self.design, self.effects(params))), self._own(params)
 
     def prior_precision(self, sds: Array) -> Array:
         """Of each effect, (n_columns,)."""
-        sizes = np.diff(self.bounds)
-        return np.concatenate(
-            [np.ones(self.n_common), np.repeat(np.asarray(sds, dtype=float) ** -2.0, sizes)]
-        )
+        return self.prior.precision(sds)
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         """No effects yet."""
         latent, own = self.inner.start(rng)
-        return latent, own | self._params(np.zeros(self.design.n_columns), 0.3 * self.scales)
+        return latent, own | self._params(np.zeros(self.design.n_columns), self.prior.start())
 
     def relocate(
         self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations
@@ -259,11 +321,8 @@ class WithEffects(Likelihood):
         law = self.recentering_law(params, base_mean)
         if law is None:
             return None
-        step = law.draw(rng)
-        moved = self._params(
-            self.effects(params) - step @ self.confounded.effects, params["group_sd"]
-        )
-        return Recentered(step @ self.confounded.vectors, params | moved)
+        step, effects = self.confounded.move(rng, law, self.effects(params))
+        return Recentered(step, params | self._params(effects, params["group_sd"]))
 
     def recentering_law(self, params: Params, base_mean: Array) -> Normal | None:
         """The distribution of that step; None where there is no such direction."""
@@ -309,14 +368,13 @@ class WithEffects(Likelihood):
             if len(terms.precision) > 1
             else np.full(len(terms.residual), terms.precision[0])
         )
-        for group in range(self.n_groups):
-            own = self._group(group)
+
+        def added(own: slice) -> Array:
             alone = np.zeros_like(effects)
             alone[own] = effects[own]
-            by_group = times(self.design, alone)
-            spread = GroupSpread(float(sds[group]), float(self.scales[group]))
-            growth, sds[group] = spread.redraw(rng, effects[own], by_group, weights, terms.residual)
-            effects[own] *= growth
+            return times(self.design, alone)
+
+        self.prior.redraw_spreads(rng, effects, sds, added, weights, terms.residual)
         mine = self._params(effects, sds)
         inner = self.inner.with_offset(times(self.design, effects))
         latent, own_params = inner.redraw(rng, latent, self._own(params), terms, prior)
@@ -325,12 +383,8 @@ class WithEffects(Likelihood):
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(observations, parameters | latent) up to a constant, (M17) and (M18)."""
         inner, own = self._inside(params)
-        precision, effects = self.prior_precision(params["group_sd"]), self.effects(params)
-        prior = 0.5 * float(np.log(precision).sum() - precision @ effects**2)
-        return (
-            inner.log_density(latent, own)
-            + prior
-            + float(np.sum(log_half_t(params["group_sd"], self.scales)))
+        return inner.log_density(latent, own) + self.prior.log_density(
+            self.effects(params), params["group_sd"]
         )
 
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
@@ -341,17 +395,15 @@ class WithEffects(Likelihood):
             found["coefficients"] = -0.5 * (
                 self.units.common.to_working(reported["coefficients"]) ** 2
             ).sum(axis=-1)
-        if self.n_groups:
-            found["group_sd"] = log_half_t(
-                reported["group_sd"] / self.units.location, self.scales
-            ).sum(axis=-1)
+        if len(self.scales):
+            found |= self.prior.log_spreads(reported["group_sd"] / self.units.location)
         return found | self.inner.log_priors(
             {name: reported[name] for name in reported if name != "coefficients"}, z
         )
 
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:
         """(M17) and (M18)."""
-        sds = self.scales * np.abs(rng.standard_t(_DOF, self.n_groups))
+        sds = self.prior.draw_spreads(rng)
         effects = rng.standard_normal(self.design.n_columns) / np.sqrt(self.prior_precision(sds))
         return self.inner.draw_prior(rng, z) | self._params(effects, sds)
 
@@ -367,7 +419,7 @@ class WithEffects(Likelihood):
         found = self.inner.reported(self._own(params))
         if self.n_common:
             found["coefficients"] = self.units.common.vectors(np.asarray(params["common"]))
-        if self.n_groups:
+        if len(self.scales):
             if "group_effects" in params:  # a summary has them of some draws only
                 found["group_effects"] = self.units.location * np.asarray(params["group_effects"])
             found["group_sd"] = self.units.location * np.asarray(params["group_sd"])

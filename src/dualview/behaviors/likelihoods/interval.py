@@ -16,25 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.likelihoods.augmented import AugmentedRegression
+from dualview.behaviors.likelihoods.panel import AugmentedRegression
 from dualview.behaviors.records import Array, Params, Prior
-from dualview.numerics.compiling import compiled
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of
-from dualview.numerics.truncated import truncated_normal
+from dualview.numerics.truncated import draw_between
 from dualview.outcomes.interval import log_probability
-
-
-@compiled
-def draw_between(rng, low, high, sds):
-    """Numbers from N(0, sd²) between the ends (n,); the ends themselves where they are equal."""
-    result = np.empty(low.shape[0])
-    for i in range(low.shape[0]):
-        result[i] = (
-            low[i] if low[i] == high[i] else truncated_normal(rng, 0.0, sds[i], low[i], high[i])
-        )
-    return result
 
 
 @dataclass(frozen=True)
@@ -64,12 +52,12 @@ class IntervalRegression(AugmentedRegression):
 
     def log_probabilities(self, latent: Array, precision: Any, own: Any = slice(None)) -> Array:
         """Of some observations given the latent vectors, (n,); y is integrated out."""
-        expected = self._expected(latent)[own]
+        expected = self.predictor(latent)[own]
         return log_probability(self.low[own], self.high[own], expected, 1.0 / np.sqrt(precision))
 
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
         """As of a regression, of numbers y that are drawn here."""
-        expected, sds = self._expected(latent), 1.0 / np.sqrt(self.precisions(params))
+        expected, sds = self.predictor(latent), 1.0 / np.sqrt(self.precisions(params))
         residual = draw_between(stream_of(rng), self.low - expected, self.high - expected, sds)
         return super().terms(rng, latent, params)._replace(residual=residual)
 
@@ -107,7 +95,7 @@ class IntervalRegression(AugmentedRegression):
     def noise_density(self, latent: Array, own: NDArray[np.intp]) -> Callable[[float], float]:
         """Log density of ln s given the latent vectors and some observations, up to a constant, y
         integrated out."""
-        expected, low, high = self._expected(latent)[own], self.low[own], self.high[own]
+        expected, low, high = self.predictor(latent)[own], self.low[own], self.high[own]
         return self.log_noise_density(
             lambda noise: float(log_probability(low, high, expected, noise**-0.5).sum())
         )
@@ -126,6 +114,6 @@ class IntervalRegression(AugmentedRegression):
         """New numbers, and what is recorded of them."""
         assert self.record is not None
         errors = rng.standard_normal(len(self.low)) / np.sqrt(self.precisions(params))
-        outcome = self._expected(latent) + errors
+        outcome = self.predictor(latent) + errors
         low, high = self.record(outcome)
         return replace(self, panel=self.panel._replace(outcome=outcome), low=low, high=high)

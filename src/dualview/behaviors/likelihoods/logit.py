@@ -7,7 +7,7 @@ each sweep and forgotten after it. Without them, between two sweeps, clusters' m
 users' vectors (``logit_location``). latent (U, q).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
-from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods import logit_location
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
+from dualview.behaviors.likelihoods.panel import UserRows
 from dualview.behaviors.likelihoods.regression import coefficient_draw
 from dualview.behaviors.likelihoods.soft_logit import SoftLogit
-from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
+from dualview.behaviors.panel import Panel, posterior_means
 from dualview.behaviors.records import Array, Params, Prior
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
@@ -29,7 +29,7 @@ from dualview.numerics.streams import stream_of
 
 
 @dataclass(frozen=True)
-class LogitPanel(Likelihood):
+class LogitPanel(UserRows):
     """Binary observations of one user each, outcome 0 or 1.
 
     offsets: sparse (n, C), what the coefficients e count for. constant (n,): what else the log odds
@@ -41,35 +41,21 @@ class LogitPanel(Likelihood):
     constant: Array
     offset: Array | None = None
 
-    one_user_each = True
+    _kept = ("_loads", "_signs")
     hyperprior = FINITE_VARIANCES  # answers all alike leave latent vectors the tails of their prior
-
-    @property
-    def n_dims(self) -> int:
-        return int(self.panel.design.shape[1])
 
     @property
     def n_coefficients(self) -> int:
         return int(self.offsets.shape[1])
 
     @cached_property
-    def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
-        return self.panel.starts, self.panel.rows, self.panel.design, self.panel.squares
-
-    @cached_property
     def _signs(self) -> Array:
         """+1 for yes, −1 for no."""
         return np.asarray(2.0 * self.panel.outcome - 1.0)
 
-    def with_offset(self, offset: Array) -> "LogitPanel":
-        """The same with numbers added to the log odds."""
-        _ = self._loads, self._signs  # made once for all of them
-        return with_field(self, "offset", offset)
-
     def log_odds(self, latent: Array, coefficients: Array) -> Array:
         """Of every observation, (n,)."""
-        odds = self.panel.expected(latent) + self.constant
-        odds = odds if self.offset is None else odds + self.offset
+        odds = self.predictor(latent)
         return np.asarray(odds + self.offsets @ coefficients) if self.n_coefficients else odds
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:  # noqa: ARG002
@@ -148,7 +134,7 @@ class LogitPanel(Likelihood):
         """New outcomes."""
         probability = expit(self.log_odds(latent, params["coefficients"]))
         outcome = (rng.random(len(probability)) < probability).astype(float)
-        return replace(self, panel=self.panel._replace(outcome=outcome))
+        return self.with_outcome(outcome)
 
     def reported(self, params: Params) -> Params:
         return {"coefficients": np.asarray(params["coefficients"])} if self.n_coefficients else {}

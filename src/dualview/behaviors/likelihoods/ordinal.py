@@ -11,18 +11,18 @@ yes-or-no answers (``logit``). Cut points are drawn with the augmentation integr
 latent vectors, by slices: given an augmentation they would hardly move. latent (U, q).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logit
 
-from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods import logit_location
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
-from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
+from dualview.behaviors.likelihoods.panel import UserRows
+from dualview.behaviors.panel import Panel, Users, posterior_means
 from dualview.behaviors.records import Array, Params, Prior
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
@@ -103,7 +103,7 @@ class AnswerRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OrdinalPanel(Likelihood):
+class OrdinalPanel(UserRows):
     """Levels of one user each; the panel's outcome holds 0 to n.
 
     constant (n,): what else η holds, in the panel's order; offset (n,): what effects outside the
@@ -115,13 +115,9 @@ class OrdinalPanel(Likelihood):
     cut_prior: CutPrior
     offset: Array | None = None
 
-    one_user_each = True
+    _kept = ("_loads", "_by_level", "rows")
     # lowest and highest levels throughout leave latent vectors the tails of their prior
     hyperprior = FINITE_VARIANCES
-
-    @property
-    def n_dims(self) -> int:
-        return int(self.panel.design.shape[1])
 
     @cached_property
     def _level(self) -> NDArray[np.int64]:
@@ -149,16 +145,9 @@ class OrdinalPanel(Likelihood):
     def _by_level(self) -> list[NDArray[np.intp]]:
         return [np.flatnonzero(self._level == level) for level in range(self.cut_prior.n + 1)]
 
-    def with_offset(self, offset: Array) -> "OrdinalPanel":
-        """The same with numbers added to η, those of both answers of an observation alike,
-        (2n,)."""
-        _ = self._loads, self._by_level, self.rows  # made once for all of them
-        return with_field(self, "offset", offset[::2])
-
-    def predictor(self, latent: Array) -> Array:
-        """η of every observation, (n,)."""
-        eta = self.panel.expected(latent) + self.constant
-        return eta if self.offset is None else eta + self.offset
+    def with_offset(self, offset: Array) -> Self:
+        """Numbers added to η are those of both answers of an observation alike, (2n,)."""
+        return super().with_offset(offset[::2])
 
     def answer_odds(self, latent: Array, cuts: Array) -> Array:
         """Log odds of above in every answer, (2n,)."""
@@ -263,7 +252,7 @@ class OrdinalPanel(Likelihood):
         """New levels."""
         utility = self.predictor(latent) + logit(rng.random(len(self.panel.outcome)))
         level = np.searchsorted(params["cut_points"], utility).astype(float)
-        return replace(self, panel=self.panel._replace(outcome=level))
+        return self.with_outcome(level)
 
     def reported(self, params: Params) -> Params:
         return {"cut_points": np.asarray(params["cut_points"])}

@@ -5,9 +5,11 @@ s is shared by all, or each cluster has its own. The panel's design and outcome 
 units; latent (U, q).
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,9 @@ from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
 from dualview.behaviors.records import Array, Params, Prior
 from dualview.distributions import G
 from dualview.numerics.messages import Terms
+from dualview.numerics.python_slices import slice_sample
+
+MOST_LOG = 600.0  # a logarithm beyond which numbers leave their range
 
 
 class NoisePrior(NamedTuple):
@@ -29,8 +34,48 @@ class NoisePrior(NamedTuple):
     dof: float
 
 
+class UserRows(Likelihood):
+    """Observations of one user each, as a panel has them: locations d_iᵀ f_{u(i)} + constant_i +
+    offset_i.
+
+    constant (n,): what is known of them; offset (n,): what effects outside the mixture add. A
+    subclass is a frozen dataclass with these fields.
+    """
+
+    panel: Panel
+    constant: Array | None
+    offset: Array | None
+
+    one_user_each = True
+    _kept: ClassVar[tuple[str, ...]] = ("_loads",)  # what does not depend on the offset
+
+    @property
+    def n_dims(self) -> int:
+        return int(self.panel.design.shape[1])
+
+    @cached_property
+    def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
+        return self.panel.starts, self.panel.rows, self.panel.design, self.panel.squares
+
+    def with_offset(self, offset: Array) -> Self:
+        for name in self._kept:
+            getattr(self, name)  # made once for all of them
+        return with_field(self, "offset", offset)
+
+    def predictor(self, latent: Array) -> Array:
+        """Locations of all observations, (n,)."""
+        eta = self.panel.expected(latent)
+        for known in (self.constant, self.offset):
+            eta = eta if known is None else eta + known
+        return eta
+
+    def with_outcome(self, outcome: Array) -> Self:
+        """The same with other outcomes (n,)."""
+        return replace(self, panel=self.panel._replace(outcome=outcome))  # type: ignore[type-var]
+
+
 @dataclass(frozen=True)
-class PanelRegression(Likelihood):
+class PanelRegression(UserRows):
     """Normal observations of one user each. Given the clusters, users are independent, so the sweep
     draws them exactly."""
 
@@ -40,33 +85,16 @@ class PanelRegression(Likelihood):
     offset: Array | None = None  # what is added to the locations, (n,)
     known_noise: bool = False  # s = 1, and it is no parameter
 
-    one_user_each = True
-
-    @property
-    def n_dims(self) -> int:
-        return int(self.panel.design.shape[1])
+    constant = None
 
     @property
     def per_user(self) -> tuple[str, ...]:
         """Parameters of which every user has one."""
         return ("noise_precision",) if self.by_cluster else ()
 
-    @cached_property
-    def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
-        return self.panel.starts, self.panel.rows, self.panel.design, self.panel.squares
-
-    def with_offset(self, offset: Array) -> "PanelRegression":
-        """The same with numbers added to the locations."""
-        _ = self._loads  # made once for all of them
-        return with_field(self, "offset", offset)
-
-    def _expected(self, latent: Array) -> Array:
-        expected = self.panel.expected(latent)
-        return expected if self.offset is None else expected + self.offset
-
     def residual(self, latent: Array) -> Array:
         """Outcomes minus what was expected, (n,)."""
-        return self.panel.outcome - self._expected(latent)
+        return self.panel.outcome - self.predictor(latent)
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
         """From the posterior under the prior's centre and noise."""
@@ -183,16 +211,53 @@ class PanelRegression(Likelihood):
             return {"noise_precision": prior.draw(rng)}
         return {"noise_precision": np.array([prior.draw(rng) for _ in range(int(z.max()) + 1)])[z]}
 
-    def simulate(
-        self, rng: np.random.Generator, latent: Array, params: Params
-    ) -> "PanelRegression":
+    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> Self:
         """New outcomes."""
         noise = np.asarray(params.get("noise_precision", 1.0))
         precision = noise[self.panel.user] if self.by_cluster else noise
         errors = rng.standard_normal(len(self.panel.outcome)) / np.sqrt(precision)
-        return replace(self, panel=self.panel._replace(outcome=self._expected(latent) + errors))
+        return self.with_outcome(self.predictor(latent) + errors)
 
     def reported(self, params: Params) -> Params:
         return {
             name: np.asarray(value) / self.noise_prior.variance for name, value in params.items()
         }
+
+
+@dataclass(frozen=True)
+class AugmentedRegression(PanelRegression):
+    """A regression whose observations are completed before each sweep, by numbers that are
+    forgotten after it.
+
+    The noise s ~ G(ν, 1/ν) is drawn with these numbers integrated out, by slices of ln s: given
+    them it would hardly move.
+    """
+
+    def log_noise_density(
+        self, log_likelihood: Callable[[float], float]
+    ) -> Callable[[float], float]:
+        """Log density of ln s up to a constant, from the log likelihood of s with all else held."""
+        prior = self._working_prior
+
+        def log_density(log_noise: float) -> float:
+            if abs(log_noise) > MOST_LOG:
+                return -math.inf
+            noise = math.exp(log_noise)
+            return log_likelihood(noise) + prior.log_density(noise) + log_noise
+
+        return log_density
+
+    def next_noise(
+        self, rng: np.random.Generator, density: Callable[[float], float], noise: float, n: int
+    ) -> float:
+        """A step of s from where it is, by its log density, which rests on n observations."""
+        return math.exp(slice_sample(rng, density, math.log(noise), 4.0 / math.sqrt(1.0 + 0.2 * n)))
+
+    def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:  # noqa: ARG002
+        """Observations are completed before each sweep."""
+        return None
+
+    @property
+    def can_approximate(self) -> bool:
+        """Not while observations are to be completed."""
+        return False

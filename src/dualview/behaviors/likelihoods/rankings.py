@@ -7,13 +7,12 @@ count as observations with noise 1. They are forgotten after it. latent (U, q).
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Likelihood
-from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
+from dualview.behaviors.likelihoods.panel import UserRows
+from dualview.behaviors.panel import Panel, posterior_means
 from dualview.behaviors.records import Array, Params, Prior
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 from dualview.numerics.messages import Terms
@@ -21,7 +20,7 @@ from dualview.outcomes.ranking import Orders
 
 
 @dataclass(frozen=True)
-class RankingPanel(Likelihood):
+class RankingPanel(UserRows):
     """Rankings of one user each. The panel has a row for each item of a ranking; its outcome is not
     looked at.
 
@@ -34,27 +33,8 @@ class RankingPanel(Likelihood):
     constant: Array
     offset: Array | None = None
 
-    one_user_each = True
     # rankings that follow a column strictly leave latent vectors the tails of their prior
     hyperprior = FINITE_VARIANCES
-
-    @property
-    def n_dims(self) -> int:
-        return int(self.panel.design.shape[1])
-
-    @cached_property
-    def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
-        return self.panel.starts, self.panel.rows, self.panel.design, self.panel.squares
-
-    def with_offset(self, offset: Array) -> "RankingPanel":
-        """The same with numbers added to the utilities' expectations."""
-        _ = self._loads  # made once for all of them
-        return with_field(self, "offset", offset)
-
-    def predictor(self, latent: Array) -> Array:
-        """Expected utilities, (n,)."""
-        eta = self.panel.expected(latent) + self.constant
-        return eta if self.offset is None else eta + self.offset
 
     def start(self, rng: np.random.Generator) -> tuple[Array, Params]:  # noqa: ARG002
         """From the mode under a prior N(0, I) with rough utilities."""

@@ -18,23 +18,16 @@ from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.likelihoods.vector_blocks import Block, block_locations, block_prior
-from dualview.behaviors.records import Array, Params, Prior, Recentered
+from dualview.behaviors.records import (
+    Array,
+    Params,
+    Prior,
+    Recentered,
+    own_params,
+    with_name,
+)
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.messages import Terms
-
-
-def own_params(params: Mapping[str, Any], name: str) -> Params:
-    """The parameters of one behavior by their own names."""
-    return {
-        key.removeprefix(f"{name}."): value
-        for key, value in params.items()
-        if key.startswith(f"{name}.")
-    }
-
-
-def with_name(params: Mapping[str, Any], name: str) -> Params:
-    """The parameters of one behavior by their names among those of all."""
-    return {f"{name}.{key}": value for key, value in params.items()}
 
 
 class Layout(NamedTuple):

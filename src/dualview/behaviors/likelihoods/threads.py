@@ -4,7 +4,7 @@ design (T, U) dense or sparse, outcome (T,), latent (U, 1).
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,16 +14,18 @@ from scipy import sparse
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.conjugate import Conjugate
+from dualview.behaviors.likelihoods.effects import Confounded, EffectPrior
 from dualview.behaviors.likelihoods.regression import (
     ByCoefficients,
+    ByConjugateGradients,
     CoefficientDraw,
     coefficient_draw,
     normal_equations,
 )
 from dualview.behaviors.likelihoods.soft_many_threads import ManyEquations, SoftManyThreads
 from dualview.behaviors.likelihoods.soft_threads import SoftThreads, ThreadEquations
-from dualview.behaviors.records import Params, Prior
-from dualview.distributions import G
+from dualview.behaviors.records import Params, Prior, Recentered
+from dualview.distributions import G, Normal
 from dualview.numerics.messages import Terms
 from dualview.units import Whitening
 
@@ -46,7 +48,9 @@ class ThreadRegression(Likelihood):
     """The regression of (M8) in working units: outcome = design g + coefficient_design e + noise, e
     ~ N(0, I), s ~ G(1, 1).
 
-    Parameters are a dict: noise_precision (float) and coefficients (C,).
+    Parameters are a dict: noise_precision (float) and coefficients (C,). With groups of threads
+    coefficient_design is sparse and has the effects of levels after the columns of covariates,
+    bounds and scales as in :class:`EffectPrior`; everything is drawn together, given group_sd.
     """
 
     design: Any
@@ -56,15 +60,34 @@ class ThreadRegression(Likelihood):
     coefficient_units: Whitening
     n_dims: int = 1
     by_gram: bool = True  # terms may have a gram matrix in place of residuals
+    bounds: NDArray[np.int64] | None = None
+    scales: Array = field(default_factory=lambda: np.empty(0))
 
     @cached_property
     def _draw(self) -> CoefficientDraw:
         return self._way(self._with_covariates(self.design), self.outcome)
 
-    @staticmethod
-    def _way(design: Any, outcome: Array) -> CoefficientDraw:
+    @property
+    def has_groups(self) -> bool:
+        return self.bounds is not None
+
+    @property
+    def effect_prior(self) -> EffectPrior:
+        """Of all coefficients outside the mixture."""
+        bounds = np.array([self.n_coefficients]) if self.bounds is None else self.bounds
+        return EffectPrior(bounds, self.scales)
+
+    def _way(self, design: Any, outcome: Array) -> CoefficientDraw:
         """How all coefficients are drawn."""
-        return coefficient_draw(design, outcome)
+        if not self.has_groups:
+            return coefficient_draw(design, outcome)
+        small = design.shape[1] <= _MOST_FACTORISED
+        return ByCoefficients(design, outcome) if small else ByConjugateGradients(design, outcome)
+
+    @staticmethod
+    def _spreads(params: Params) -> Array:
+        """τ of each group, (G,)."""
+        return np.array(params.get("group_sd", ()), dtype=float)
 
     def _with_covariates(self, design: Any) -> Any:
         """A design (T, N) with the columns of the covariates beside it."""
@@ -88,7 +111,8 @@ class ThreadRegression(Likelihood):
         centre = Prior(np.zeros(n_users, dtype=np.int64), np.zeros((1, 1)), np.ones((1, 1, 1)))
         latent, coefficients = self._draw_jointly(rng, 1.0, centre, np.ones(self.n_coefficients))
         noise_precision = self.noise_law(self.residual(latent, coefficients)).draw(rng)
-        return latent, {"noise_precision": noise_precision, "coefficients": coefficients}
+        params = self.params_of(noise_precision, coefficients)
+        return latent, params | ({"group_sd": self.effect_prior.start()} if self.has_groups else {})
 
     @cached_property
     def _loads(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], Array, Array]:
@@ -123,7 +147,9 @@ class ThreadRegression(Likelihood):
     def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:
         """Terms whose residuals and weighted outcomes are made in the call; None where every step
         has a draw outside it."""
-        if self.n_coefficients and (self._gram is None or not self._always_together):
+        if self.has_groups or (
+            self.n_coefficients and (self._gram is None or not self._always_together)
+        ):
             return None
         residual, precision = np.empty(len(self.outcome)), np.array([params["noise_precision"]])
         terms = Terms(*self._loads, residual, precision)
@@ -178,7 +204,7 @@ class ThreadRegression(Likelihood):
     @property
     def _always_together(self) -> bool:
         """Whether a joint draw of all coefficients is cheap enough for every step."""
-        return self.n_users + self.n_coefficients <= _ALWAYS_TOGETHER
+        return self.has_groups or self.n_users + self.n_coefficients <= _ALWAYS_TOGETHER
 
     def _draw_of_covariates(
         self, rng: np.random.Generator, latent: Array, noise_precision: float
@@ -200,13 +226,49 @@ class ThreadRegression(Likelihood):
         terms: Terms,  # noqa: ARG002
         prior: Prior,
     ) -> tuple[Array, Params]:
-        """All coefficients, (C7), then the noise, (C8)."""
-        latent, coefficients = self._draw_jointly(
-            rng, params["noise_precision"], prior, np.ones(self.n_coefficients)
-        )
-        return latent, self.params_of(
-            self.noise_law(self.residual(latent, coefficients)).draw(rng), coefficients
-        )
+        """All coefficients, (C7), how much the levels of each group vary, then the noise, (C8)."""
+        noise, sds, effects = params["noise_precision"], self._spreads(params), self.effect_prior
+        latent, coefficients = self._draw_jointly(rng, noise, prior, effects.precision(sds))
+        residual = self.residual(latent, coefficients)
+        if self.has_groups:
+            weights = np.full(len(residual), noise)
+
+            def added(own: slice) -> Array:
+                return np.asarray(self._columns[:, own] @ coefficients[own])
+
+            effects.redraw_spreads(rng, coefficients, sds, added, weights, residual)
+        drawn = self.params_of(self.noise_law(residual).draw(rng), coefficients)
+        return latent, drawn | ({"group_sd": sds} if self.has_groups else {})
+
+    @cached_property
+    def _columns(self) -> Any:
+        return sparse.csc_array(self.coefficient_design)
+
+    def recenter(
+        self, rng: np.random.Generator, params: Params, base_mean: Array
+    ) -> Recentered | None:
+        """A step between effects of groups and the coefficients of all users where threads cannot
+        tell them apart."""
+        law = self.recentering_law(params, base_mean) if self.has_groups else None
+        if law is None:
+            return None
+        step, coefficients = self._confounded.move(rng, law, params["coefficients"])
+        return Recentered(step, params | {"coefficients": coefficients})
+
+    def recentering_law(self, params: Params, base_mean: Array) -> Normal | None:
+        """The distribution of that step, (C21)."""
+        precision = self.effect_prior.precision(params["group_sd"])
+        return self._confounded.step_law(params["coefficients"], precision, base_mean)
+
+    @cached_property
+    def _confounded(self) -> Confounded:
+        totals = np.asarray(self.design.sum(axis=1)).reshape(-1, 1)
+        return Confounded.of(sparse.csr_array(self.coefficient_design), totals)
+
+    @property
+    def can_approximate(self) -> bool:
+        """Without groups."""
+        return not self.has_groups
 
     def _draw_jointly(
         self,
@@ -270,25 +332,28 @@ class ThreadRegression(Likelihood):
         likelihood = 0.5 * len(residual) * math.log(precision) - 0.5 * precision * float(
             residual @ residual
         )
-        return float(
-            likelihood - 0.5 * coefficients @ coefficients + G(1.0, 1.0).log_density(precision)
-        )
+        prior = self.effect_prior.log_density(coefficients, self._spreads(params))
+        return float(likelihood + prior + G(1.0, 1.0).log_density(precision))
 
     def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:  # noqa: ARG002
-        """Of the noise, (M9), and of the coefficients."""
+        """Of the noise, (M9), of the coefficients of covariates, and of how much levels vary."""
         noise = np.asarray(reported["noise_precision"])
         found = {"noise_precision": -0.5 * np.log(noise) - 0.5 * self.noise_variance * noise}
-        if self.n_coefficients:
+        if self.effect_prior.n_common:
             standard = self.coefficient_units.to_working(np.asarray(reported["coefficients"]))
             found["coefficients"] = -0.5 * (standard**2).sum(axis=-1)
+        if self.has_groups:
+            sds = reported["group_sd"] / np.sqrt(self.noise_variance)
+            found |= self.effect_prior.log_spreads(sds)
         return found
 
     def draw_prior(self, rng: np.random.Generator, z: NDArray[np.int64]) -> Params:  # noqa: ARG002
-        """s_y from (M9), coefficients from their prior."""
-        return {
-            "noise_precision": G(1.0, 1.0).draw(rng),
-            "coefficients": rng.standard_normal(self.n_coefficients),
-        }
+        """s_y from (M9), coefficients from their prior, (M17) and (M18)."""
+        params = self.params_of(G(1.0, 1.0).draw(rng), rng.standard_normal(self.n_coefficients))
+        if self.has_groups:
+            sds = params["group_sd"] = self.effect_prior.draw_spreads(rng)
+            params["coefficients"] /= np.sqrt(self.effect_prior.precision(sds))
+        return params
 
     def simulate(
         self, rng: np.random.Generator, latent: Array, params: Params
@@ -302,8 +367,14 @@ class ThreadRegression(Likelihood):
         result: Params = {
             "noise_precision": np.asarray(params["noise_precision"]) / self.noise_variance
         }
-        if self.n_coefficients:
-            result["coefficients"] = self.coefficient_units.vectors(
-                np.asarray(params["coefficients"])
-            )
+        sd, coefficients, n = (
+            np.sqrt(self.noise_variance),
+            np.asarray(params["coefficients"]),
+            self.effect_prior.n_common,
+        )
+        if n:
+            result["coefficients"] = self.coefficient_units.vectors(coefficients[..., :n])
+        if self.has_groups:
+            result["group_effects"] = sd * coefficients[..., n:]
+            result["group_sd"] = sd * np.asarray(params["group_sd"])
         return result
