@@ -42,7 +42,7 @@ behavior = dv.SharedOutcome(forum.participation, forum.outcome)
 began = time.perf_counter()
 import warnings
 warnings.simplefilter("ignore")
-dv.DualViewMixture(n_warmup=1, n_draws=1, n_chains=1).fit(forum.features, behavior)
+dv.DualViewMixture(engine=dv.Gibbs(n_warmup=1), n_draws=1, n_chains=1).fit(forum.features, behavior)
 print(imported, time.perf_counter() - began)
 """
 

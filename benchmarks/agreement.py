@@ -86,7 +86,12 @@ def draw_world(name: str, seed: int) -> World:
 def found(world: World, seed: int, options: dict[str, Any]) -> Found:
     start = time.process_time()
     model = dv.DualViewMixture(
-        n_warmup=500, n_draws=500, thin=2, n_chains=2, n_jobs=1, random_state=seed, **options
+        engine=dv.Gibbs(n_warmup=500, thin=2),
+        n_draws=500,
+        n_chains=2,
+        n_jobs=1,
+        random_state=seed,
+        **options,
     )
     model.fit(None if options.get("n_clusters") == 1 else world.features, world.training)
     seconds, post = time.process_time() - start, model.posterior_

@@ -35,7 +35,7 @@ class Found(NamedTuple):
 def found(data: ForumData, rows: Any, seed: int, options: dict[str, Any]) -> Found:
     train = subset(data.training, rows)
     model = dv.DualViewMixture(
-        n_warmup=500, n_draws=500, thin=4, n_chains=4, random_state=seed, **options
+        engine=dv.Gibbs(n_warmup=500, thin=4), n_draws=500, n_chains=4, random_state=seed, **options
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

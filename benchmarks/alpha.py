@@ -44,7 +44,7 @@ def fitted(
     """Two chains under this prior of α."""
     model = dv.DualViewMixture(
         alpha=alpha,
-        n_warmup=effort.n_draws // 2,
+        engine=dv.Gibbs(n_warmup=effort.n_draws // 2),
         n_draws=effort.n_draws,
         n_chains=2,
         n_jobs=1,

@@ -22,7 +22,12 @@ from dualview.posterior.model_checks import VERDICTS, Check
 
 N_USERS, N_THREADS, NOISE = 30, 60, 2.0
 N_REPLICATES = 400  # of the 2,000 of model.check(): enough for p-values above 0.005
-SAMPLER: dict[str, Any] = {"n_warmup": 200, "n_draws": 200, "n_chains": 2, "n_jobs": 1}
+SAMPLER: dict[str, Any] = {
+    "engine": dv.Gibbs(n_warmup=200),
+    "n_draws": 200,
+    "n_chains": 2,
+    "n_jobs": 1,
+}
 
 
 def right_world(seed: int) -> tuple[np.ndarray, dv.SharedOutcome]:

@@ -20,7 +20,12 @@ import dualview as dv
 from dualview.datasets import Forum
 from dualview.posterior.model_checks import VERDICTS
 
-SAMPLER: dict[str, Any] = {"n_warmup": 300, "n_draws": 300, "n_chains": 2, "n_jobs": 1}
+SAMPLER: dict[str, Any] = {
+    "engine": dv.Gibbs(n_warmup=300),
+    "n_draws": 300,
+    "n_chains": 2,
+    "n_jobs": 1,
+}
 N_USERS, N_THREADS, NOISE = 30, 90, 3.0
 Data = tuple[np.ndarray, Any]
 

@@ -24,7 +24,12 @@ Array = NDArray[np.float64]
 
 N_USERS, N_ITEMS, N_KNOWN = 300, 10, 10
 COUNTS = (0, 1, 3, 10)
-SETTINGS: dict[str, Any] = {"n_warmup": 300, "n_draws": 300, "n_chains": 2, "n_jobs": 1}
+SETTINGS: dict[str, Any] = {
+    "engine": dv.Gibbs(n_warmup=300),
+    "n_draws": 300,
+    "n_chains": 2,
+    "n_jobs": 1,
+}
 
 
 class Rankings(NamedTuple):

@@ -26,7 +26,12 @@ from dualview.evaluation.comparison import scores_of, standing
 from dualview.posterior.influence import shared_variance
 
 N_USERS, N_THREADS, N_NEW = 40, 60, 2000
-SAMPLER: dict[str, Any] = {"n_warmup": 300, "n_draws": 400, "n_chains": 2, "n_jobs": 1}
+SAMPLER: dict[str, Any] = {
+    "engine": dv.Gibbs(n_warmup=300),
+    "n_draws": 400,
+    "n_chains": 2,
+    "n_jobs": 1,
+}
 Drawn = tuple[np.ndarray, Any, Any]
 
 

@@ -200,7 +200,9 @@ def by_library(data: Counts) -> Array:
             data.user[rows], ones, common=rest, n_users=int(data.user.max()) + 1, **outcome
         )
 
-    model = dv.DualViewMixture(n_clusters=1, n_warmup=300, n_draws=500, n_chains=2, n_jobs=1)
+    model = dv.DualViewMixture(
+        n_clusters=1, engine=dv.Gibbs(n_warmup=300), n_draws=500, n_chains=2, n_jobs=1
+    )
     model.fit(None, behavior(data.training, outcome=data.y[data.training], outcome_kind="count"))
     return np.asarray(
         model.predict_outcome(behavior(~data.training)).log_density(data.y[~data.training])

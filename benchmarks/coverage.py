@@ -88,7 +88,12 @@ def found(world: World, seed: int, options: dict[str, str]) -> Found:
         noise_variance=options.pop("noise_variance", None),
     )
     model = dv.DualViewMixture(
-        n_warmup=500, n_draws=1000, thin=2, n_chains=2, n_jobs=1, random_state=seed, **options
+        engine=dv.Gibbs(n_warmup=500, thin=2),
+        n_draws=1000,
+        n_chains=2,
+        n_jobs=1,
+        random_state=seed,
+        **options,
     )
     model.fit(world.features, training)
     nothing = dv.SharedOutcome(np.zeros((1, N_KNOWN + N_NEW)), [0.0])  # a thread that nobody is in

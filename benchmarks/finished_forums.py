@@ -27,7 +27,7 @@ HEAD = (
 def line(name: str, path: Any, options: dict[str, Any], limit: float) -> str:
     """A row of the table."""
     data = dv.read_forum(path, **options)
-    dv.DualViewMixture(n_warmup=2, n_draws=2, n_chains=1).fit(
+    dv.DualViewMixture(engine=dv.Gibbs(n_warmup=2), n_draws=2, n_chains=1).fit(
         data.features, data.behavior
     )  # compiles
     began = time.monotonic()

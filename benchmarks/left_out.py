@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--jobs", type=int, default=1)
     plan = parser.parse_args(arguments)
-    sampler = {"n_warmup": plan.draws, "n_draws": plan.draws, "n_chains": 4}
+    sampler = {"engine": dv.Gibbs(n_warmup=plan.draws), "n_draws": plan.draws, "n_chains": 4}
     print("| data | model | threads | elpd, given | integrated | unsure, given | integrated |")
     print("|---|---|---:|---:|---:|---:|---:|")
     for name, scenario in SCENARIOS.items():

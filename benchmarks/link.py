@@ -240,9 +240,8 @@ def score(
     if model in LINEAR:
         return score_linear(model, data, train)
     sampler = {
-        "n_warmup": plan.warmup,
+        "engine": dv.Gibbs(n_warmup=plan.warmup, thin=plan.thin),
         "n_draws": plan.draws,
-        "thin": plan.thin,
         "n_chains": plan.chains,
         "n_jobs": plan.jobs,
     }

@@ -41,7 +41,7 @@ def row(seed: int, noise_variance: str | None) -> str:
         training.participation, training.outcome, noise_variance=noise_variance
     )
     model = dv.DualViewMixture(
-        n_warmup=200, n_draws=400, n_chains=2, n_jobs=1, random_state=seed
+        engine=dv.Gibbs(n_warmup=200), n_draws=400, n_chains=2, n_jobs=1, random_state=seed
     ).fit(features, behavior)
     low, median, high = np.quantile(
         1.0 / model.posterior_.flat("noise_precision"), [0.05, 0.5, 0.95]

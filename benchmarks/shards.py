@@ -27,6 +27,7 @@ from dualview.engines.variational.sharded.keeper import Source
 from dualview.engines.variational.sharded.mean_field import ShardedMeanField
 from dualview.engines.variational.sharded.recipes import Given
 from dualview.engines.variational.sharded.work import Task
+from dualview.inputs.parameters import Parameters
 from dualview.inputs.sharded import modelled_shards
 
 PIECE = 100_000  # users or threads that are made at a time
@@ -71,7 +72,8 @@ def begun(shards: dv.Shards, z: np.ndarray, crew: Crew, key: str) -> ShardedMean
     """q at its start, from the true clusters."""
     estimator = dv.DualViewMixture(engine="variational", behavior_prior=PRIOR)
     model: Any = modelled_shards(
-        estimator, ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache))
+        Parameters.of(estimator),
+        ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache)),
     ).model
     return ShardedMeanField.begun(model, Given(z, N_CLUSTERS))
 

@@ -40,7 +40,7 @@ def r_hats(scenario: str, repeat: int) -> Any:
             alpha="paper",
             init=start,
             random_state=100 * repeat + number,
-            n_warmup=500,
+            engine=dv.Gibbs(n_warmup=500),
             n_draws=4500,
             n_chains=2,
         )

@@ -70,13 +70,13 @@ def accuracy(n_worlds: int) -> str:
         "variational |",
         "|" + "---|" * 12,
     ]
-    dv.DualViewMixture(n_warmup=1, n_draws=1, n_chains=1).fit(
+    dv.DualViewMixture(engine=dv.Gibbs(n_warmup=1), n_draws=1, n_chains=1).fit(
         np.random.default_rng(0).random((9, 2))
     )  # compiles
     for world in range(n_worlds):
         for scenario in SCENARIOS:
             forum = getattr(dv.datasets, scenario)(50, 50, seed=world)
-            exact = fitted(forum, n_warmup=1000, n_draws=1000)
+            exact = fitted(forum, engine=dv.Gibbs(n_warmup=1000), n_draws=1000)
             found = fitted(forum, engine="variational", n_draws=500)
             cells = [
                 f"{value:.3f}"
@@ -176,7 +176,7 @@ def kinds(n_worlds: int) -> str:
         for name, made in WORLDS.items():
             world, scores, draws = made(seed), [], []
             for settings in (
-                {"n_warmup": 1000, "n_draws": 1000},
+                {"engine": dv.Gibbs(n_warmup=1000), "n_draws": 1000},
                 {"engine": "variational", "n_draws": 500},
             ):
                 model = dv.DualViewMixture(**settings).fit(world.X, world.behavior)

@@ -57,7 +57,7 @@ def main() -> None:
                 features, labels = wide(seed, n_dims)
                 model = dv.DualViewMixture(
                     feature_prior=prior,
-                    n_warmup=arguments.draws,
+                    engine=dv.Gibbs(n_warmup=arguments.draws),
                     n_draws=arguments.draws,
                     n_chains=1,
                     random_state=seed,

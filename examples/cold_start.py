@@ -127,9 +127,8 @@ def evaluate(name: str, plan: Plan, case: Case, seed: int) -> Result:
     dual = name == "dual-DP"
     thin = 2 if dual else 1  # a draw with clusters costs more to predict from
     schedule = {
-        "n_warmup": plan.n_warmup,
+        "engine": dv.Gibbs(n_warmup=plan.n_warmup, thin=thin),
         "n_draws": plan.n_kept // thin,
-        "thin": thin,
         "n_chains": 2,
         "n_jobs": 2,
     }

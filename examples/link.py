@@ -101,7 +101,7 @@ class Found:
 def fit(truth: Truth, plan: Plan, link: str | None, seed: int) -> Found:
     model = dv.DualViewMixture(
         alpha="paper",
-        n_warmup=plan.n_warmup,
+        engine=dv.Gibbs(n_warmup=plan.n_warmup),
         n_draws=plan.n_draws,
         link=link,
         n_jobs=1,

@@ -184,7 +184,7 @@ def dual(
         1 if single else None,
         alpha=None if single else "paper",
         link="linear" if kind == "link" else None,
-        n_warmup=draws,
+        engine=dv.Gibbs(n_warmup=draws),
         n_draws=draws,
         n_chains=2,
         n_jobs=2,

@@ -8,6 +8,7 @@ import numpy as np
 from dualview.behaviors import SharedOutcome
 from dualview.datasets import Forum, agreement
 from dualview.mixture import DualViewMixture
+from dualview.settings import Gibbs
 from dualview.units import GaussianPrior
 from reproduction.cells import Cell
 from reproduction.forums import n_true_clusters
@@ -36,9 +37,9 @@ COMPARED = ("dual-DP", "dual-fixed", "single")
 def fit(cell: Cell, forum: Forum) -> DualViewMixture:
     """The model of a cell, fitted to its forum.
 
-    Options of a cell's fit: init, n_auxiliary and link are the estimator's, and init "truth" starts
-    at the true clusters; feature_scale and behavior_scale multiply the covariance of a view's
-    constants. The priors of α, of W_0 and of the noise are the paper's.
+    Options of a cell's fit: init and n_auxiliary are the engine's, link the estimator's, and init
+    "truth" starts at the true clusters; feature_scale and behavior_scale multiply the covariance of
+    a view's constants. The priors of α, of W_0 and of the noise are the paper's.
     """
     kind = MODELS[cell.model]
     behavior = (
@@ -59,11 +60,11 @@ def fit(cell: Cell, forum: Forum) -> DualViewMixture:
             estimate.reshape(len(forum.labels), -1), options.pop("behavior_scale")
         )
     effort = cell.effort
+    own = {name: options.pop(name) for name in ("init", "n_auxiliary") if name in options}
     model = DualViewMixture(
         {"inferred": None, "true": n_true_clusters(forum), "one": 1}[kind.clusters],
-        n_warmup=effort.n_warmup,
+        engine=Gibbs(n_warmup=effort.n_warmup, thin=effort.thin, **own),
         n_draws=effort.n_draws,
-        thin=effort.thin,
         n_chains=effort.n_chains,
         n_jobs=1,
         random_state=cell.sampler_seed,
@@ -79,7 +80,7 @@ def compile_first(model: str, link: str | None = None) -> None:
     forum = agreement(n_users=50, n_threads=50)
     kind = MODELS[model]
     clusters = {"inferred": None, "true": 5, "one": 1}[kind.clusters]
-    short = DualViewMixture(clusters, n_warmup=10, n_draws=20, n_chains=2, link=link)
+    short = DualViewMixture(clusters, engine=Gibbs(n_warmup=10), n_draws=20, n_chains=2, link=link)
     behavior = SharedOutcome(forum.participation, forum.outcome) if kind.behavior else None
     short.fit(forum.features if kind.features else None, behavior)
 

@@ -2,10 +2,11 @@
 declaration."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from dualview.forum.columns import ROLES, GivenColumns
 from dualview.forum.options import UNITS, ForumOptions, ForumSettings
 from dualview.inputs.data import Data
 from dualview.inputs.made_with import made_with
+from dualview.inputs.parameters import Parameters
 from dualview.report.settings import fit_command
 from dualview.runs import run as runs
 from dualview.settings import (
@@ -93,8 +95,24 @@ def test_every_setting_is_a_parameter_of_the_estimator_with_the_same_default() -
     parameters = signature(dv.DualViewMixture).parameters
     for name, usual in defaults(Settings).items():
         assert parameters[parameter_name(name)].default == usual, name
-    for name in Settings().parameters():
-        assert name in str(dv.DualViewMixture.__doc__).partition("Attributes")[0]
+        assert parameter_name(name) in str(dv.DualViewMixture.__doc__).partition("Attributes")[0]
+
+
+def test_every_parameter_means_something_with_every_engine() -> None:
+    """Parameters of the estimator are documented before the heading of those that have moved; an
+    engine's own are on its record, with the same defaults."""
+    text = str(dv.DualViewMixture.__doc__).partition("    Deprecated\n")[0]
+    documented = re.findall(r"^    ([a-z_, ]+) : ", text, re.MULTILINE)
+    named = [name for names in documented for name in names.split(", ")]
+    parameters = signature(dv.DualViewMixture).parameters
+    moved = [name for name in parameters if name not in named]
+    assert len(named) == 18
+    assert set(named) < set(parameters)
+    assert set(moved) == {"partition", "n_whole", *defaults(dv.Gibbs)}
+    for name, usual in defaults(dv.Gibbs).items():
+        assert parameters[name].default == usual
+    for engine in (dv.Gibbs, dv.Variational):
+        assert all(f"\n    {name} : " in str(engine.__doc__) for name in defaults(engine))
 
 
 def test_every_setting_of_a_forum_is_documented_for_python_too() -> None:
@@ -205,7 +223,11 @@ def test_manifests_of_earlier_runs_stay_valid() -> None:
         "random_state": 0,
         "features": None,
     }
-    assert made_with(fixed, NO_DATA) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest}
+    assert made_with(Parameters.of(fixed), NO_DATA) == {
+        **plain,
+        "alpha": "gamma(0.25, 0.25)",
+        **rest,
+    }
     odd = dv.DualViewMixture(
         link="linear", pooling="cluster", keep="summary", feature_prior="shrunk", n_warmup=1000
     )
@@ -216,19 +238,29 @@ def test_manifests_of_earlier_runs_stay_valid() -> None:
         "whole draws, every": 10,
         "feature_prior": "shrunk",
     }
-    assert made_with(odd, NO_DATA) == {**plain, "alpha": "gamma(0.25, 0.25)", **rest, **changed}
+    assert made_with(Parameters.of(odd), NO_DATA) == {
+        **plain,
+        "alpha": "gamma(0.25, 0.25)",
+        **rest,
+        **changed,
+    }
 
 
 def test_manifests_say_which_runs_end_when_they_have_converged() -> None:
     grows, fixed = dv.DualViewMixture(), dv.DualViewMixture(n_warmup=1000)
     limited = dv.DualViewMixture(n_warmup=1000, max_time=5.0, max_draws=10)
-    assert (made_with(grows, NO_DATA)["n_warmup"], made_with(limited, NO_DATA)["n_warmup"]) == (
+    assert (
+        made_with(Parameters.of(grows), NO_DATA)["n_warmup"],
+        made_with(Parameters.of(limited), NO_DATA)["n_warmup"],
+    ) == (
         None,
         1000,
     )
-    lengths = [made_with(model, NO_DATA).get("length") for model in (grows, limited, fixed)]
+    lengths = [
+        made_with(Parameters.of(model), NO_DATA).get("length") for model in (grows, limited, fixed)
+    ]
     assert lengths == ["until converged", "until converged", None]
-    assert not {"max_time", "max_draws"} & set(made_with(limited, NO_DATA))
+    assert not {"max_time", "max_draws"} & set(made_with(Parameters.of(limited), NO_DATA))
 
 
 @pytest.mark.parametrize("name", setting_names(Settings))
@@ -287,13 +319,21 @@ def test_runs_are_told_apart_by_any_setting_that_has_an_effect() -> None:
 
 
 def test_settings_of_an_estimator_are_those_of_the_request(tmp_path: Path) -> None:
-    settings = all_changed(Settings)
+    settings = replace(all_changed(Settings), partition=None)
     model = runs.estimator(settings, tmp_path, 1, quiet=True)
     parameters = model.get_params()
+    assert parameters.pop("alpha") == dv.Gamma(2, 4)
+    assert parameters.pop("engine") == dv.Variational()
+    assert parameters.pop("keep") == settings.n_whole
     for name, value in asdict(settings).items():
-        if name != "alpha":
+        if parameter_name(name) in parameters and name not in ("n_whole", *defaults(dv.Gibbs)):
             assert parameters[parameter_name(name)] == value
-    assert parameters["alpha"] == dv.Gamma(2, 4)
+    chains = runs.estimator(replace(settings, engine="gibbs"), tmp_path, 1, quiet=True).engine
+    assert chains == dv.Gibbs(n_warmup=2, thin=3, max_draws=2)
+    process = replace(settings, n_clusters=None, partition="pitman-yor(0.5)")
+    assert runs.estimator(process, None, 1, quiet=True).n_clusters == dv.PitmanYor(0.5)
+    with pytest.raises(InputError, match="partition is for an inferred number"):
+        runs.estimator(all_changed(Settings), tmp_path, 1, quiet=True)
 
 
 def test_the_command_line_shows_its_help_without_heavy_imports() -> None:

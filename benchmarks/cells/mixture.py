@@ -11,7 +11,7 @@ from benchmarks.cells.scores import Normals
 
 Array = NDArray[np.float64]
 
-SAMPLER = {"n_chains": 4, "n_warmup": 400, "n_draws": 200, "thin": 2}
+SAMPLER = {"n_chains": 4, "engine": dv.Gibbs(n_warmup=400, thin=2), "n_draws": 200}
 
 
 def predictions(problem: Problem) -> Predictions:

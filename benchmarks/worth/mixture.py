@@ -10,7 +10,12 @@ import dualview as dv
 from benchmarks.worth.problem import Problem, Question, Rows
 from benchmarks.worth.scores import Forecast, yes_or_no
 
-CHAINS: dict[str, Any] = {"n_warmup": 400, "n_draws": 150, "thin": 4, "n_chains": 2, "n_jobs": 1}
+CHAINS: dict[str, Any] = {
+    "engine": dv.Gibbs(n_warmup=400, thin=4),
+    "n_draws": 150,
+    "n_chains": 2,
+    "n_jobs": 1,
+}
 
 
 def dual(problem: Problem) -> Callable[[Question], Forecast]:

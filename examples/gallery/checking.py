@@ -24,9 +24,9 @@ length = np.exp(2.0 * log_length)
 fits, checks = {}, {}
 for name, outcome in (("raw", length), ("log", np.log(length))):
     behavior = dv.SharedOutcome(forum.participation, outcome)
-    fits[name] = dv.DualViewMixture(n_draws=500, max_draws=1500, random_state=0).fit(
-        forum.features, behavior
-    )
+    fits[name] = dv.DualViewMixture(
+        n_draws=500, engine=dv.Gibbs(max_draws=1500), random_state=0
+    ).fit(forum.features, behavior)
     checks[name] = fits[name].check(refit=False)
     print(f"{name}: {fits[name].posterior_.verdict()}")
 

@@ -41,7 +41,9 @@ winner, loser = np.where(yoplait, purchase, n + purchase), np.where(yoplait, n +
 train = np.random.default_rng(0).random(n) < 2 / 3
 settings = {"items": items, "n_users": len(ids)}
 behavior = dv.PairwiseChoices(household[train], winner[train], loser[train], **settings)
-model = dv.DualViewMixture(n_draws=500, max_draws=1000, random_state=0).fit(None, behavior)
+model = dv.DualViewMixture(n_draws=500, engine=dv.Gibbs(max_draws=1000), random_state=0).fit(
+    None, behavior
+)
 print(model.posterior_.verdict())
 
 # %%

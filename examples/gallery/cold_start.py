@@ -46,7 +46,9 @@ new = (school >= 80) & (school < 100)
 asked = new & (rank >= 10)
 
 behavior = dv.UserRegression(school[known], ses[known], score[known], intercept=True, n_users=80)
-model = dv.DualViewMixture(n_draws=500, max_draws=6000, random_state=0).fit(features[:80], behavior)
+model = dv.DualViewMixture(n_draws=500, engine=dv.Gibbs(max_draws=6000), random_state=0).fit(
+    features[:80], behavior
+)
 print(model.posterior_.verdict())
 
 # %%

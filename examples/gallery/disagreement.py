@@ -32,9 +32,9 @@ print(f"{truly.sum()} of {n_users} users act like another role than they look.")
 # Fit. The share of users who agree is learned with everything else.
 
 behavior = dv.UserRegression(user, np.ones((len(user), 1)), scores)
-model = dv.DualViewMixture(agreement="learnt", n_draws=500, max_draws=10_000, random_state=0).fit(
-    features, behavior
-)
+model = dv.DualViewMixture(
+    agreement="learnt", n_draws=500, engine=dv.Gibbs(max_draws=10_000), random_state=0
+).fit(features, behavior)
 post = model.posterior_
 print(post.verdict())
 low, high = post.interval("agreement")

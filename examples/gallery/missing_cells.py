@@ -36,7 +36,7 @@ print(dv.describe_columns(table)[["column", "kind", "levels", "missing"]].to_str
 # %%
 # Fit and fill in. There is no behavior here: the model is a mixture over the table's columns.
 
-model = dv.DualViewMixture(n_draws=500, max_draws=1000, random_state=0).fit(table)
+model = dv.DualViewMixture(n_draws=500, engine=dv.Gibbs(max_draws=1000), random_state=0).fit(table)
 print(model.posterior_.verdict())
 filled = model.impute()
 print(filled.cells.head())

@@ -34,7 +34,9 @@ for u in range(18):
 behavior = dv.UserRegression(
     person[train], days[train], reaction[train], intercept=True, noise="cluster"
 )
-model = dv.DualViewMixture(n_draws=500, max_draws=5000, random_state=0).fit(None, behavior)
+model = dv.DualViewMixture(n_draws=500, engine=dv.Gibbs(max_draws=5000), random_state=0).fit(
+    None, behavior
+)
 print(model.posterior_.verdict())
 print(f"Clusters found: {model.n_clusters_}")
 

@@ -19,16 +19,18 @@ import numpy as np
 import dualview as dv
 
 folder = Path(tempfile.mkdtemp())
-settings = {"n_warmup": 1000, "n_draws": 1000, "thin": 20, "n_chains": 2}
-length = settings["n_warmup"] + settings["n_draws"] * settings["thin"]  # iterations of a chain
+engine = dv.Gibbs(n_warmup=1000, thin=20, checkpoint_interval=0.2)
+settings = {"engine": engine, "n_draws": 1000, "n_chains": 2}
+length = engine.n_warmup + settings["n_draws"] * engine.thin  # iterations of a chain
 program = f"""
 import sys
 import warnings
 import dualview as dv
+from dualview import Gibbs
 
 warnings.simplefilter("ignore")
 forum = dv.datasets.agreement(n_users=50, n_threads=100, seed=0)
-dv.DualViewMixture(**{settings}, checkpoint=sys.argv[1], checkpoint_interval=0.2).fit(
+dv.DualViewMixture(**{settings}, checkpoint=sys.argv[1]).fit(
     forum.features, dv.SharedOutcome(forum.participation, forum.outcome)
 )
 """
@@ -68,7 +70,7 @@ print(f"draws of the resumed and the uninterrupted run are the same, bit for bit
 # %%
 # The picture: the number of clusters along the first chain of both runs. The lines coincide.
 
-iterations = settings["n_warmup"] + settings["thin"] * np.arange(1, settings["n_draws"] + 1)
+iterations = engine.n_warmup + engine.thin * np.arange(1, settings["n_draws"] + 1)
 figure, ax = plt.subplots(figsize=(8, 3), layout="constrained")
 for model, style in (
     (uninterrupted, {"color": "0.6", "linewidth": 3}),

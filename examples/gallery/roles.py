@@ -23,7 +23,9 @@ behavior = dv.SharedOutcome(forum.participation, forum.outcome)
 # Fit. The number of clusters is inferred. The sampler runs until it has converged, or for 5,000
 # draws per chain.
 
-model = dv.DualViewMixture(max_draws=5000, random_state=0).fit(forum.features, behavior)
+model = dv.DualViewMixture(engine=dv.Gibbs(max_draws=5000), random_state=0).fit(
+    forum.features, behavior
+)
 print(model.posterior_.verdict())
 
 # %%

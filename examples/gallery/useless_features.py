@@ -17,7 +17,7 @@ converged = 0
 for seed in range(3):
     forum = dv.datasets.agreement(n_users=30, n_threads=50, seed=seed)
     behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    settings = {"n_draws": 500, "max_draws": 1000, "random_state": seed}
+    settings = {"n_draws": 500, "engine": dv.Gibbs(max_draws=1000), "random_state": seed}
     single = dv.DualViewMixture(1, **settings).fit(None, behavior)
     floor = single.predict_outcome(forum.test.participation).nll(forum.test.outcome)
     shuffled = np.random.default_rng(seed).permutation(forum.features)
@@ -27,7 +27,7 @@ for seed in range(3):
             floor - model.predict_outcome(forum.test.participation).nll(forum.test.outcome)
         )
         converged += model.posterior_.converged
-print(f"{converged} of 6 fits converged within {settings['max_draws']:,} draws per chain.")
+print(f"{converged} of 6 fits converged within {settings['engine'].max_draws:,} draws per chain.")
 
 # %%
 # The gain over the model without features, in nats per later thread. Above 0, features help.

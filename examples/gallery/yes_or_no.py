@@ -46,7 +46,9 @@ design = pd.DataFrame(
 )
 train = np.random.default_rng(0).random(len(yes)) < 2 / 3
 behavior = dv.BinaryOutcomes(person[train], design[train], yes[train], intercept=True, n_users=80)
-model = dv.DualViewMixture(n_draws=500, max_draws=1000, random_state=0).fit(features, behavior)
+model = dv.DualViewMixture(n_draws=500, engine=dv.Gibbs(max_draws=1000), random_state=0).fit(
+    features, behavior
+)
 print(model.posterior_.verdict())
 
 # %%

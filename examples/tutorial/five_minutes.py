@@ -36,7 +36,9 @@ behavior
 # The number of clusters is inferred. Four chains run until they have converged, or reach a limit;
 # the verdict says which. The first fit on a machine compiles for about half a minute.
 
-model = dv.DualViewMixture(n_draws=500, max_draws=5000, random_state=0).fit(users, behavior)
+model = dv.DualViewMixture(n_draws=500, engine=dv.Gibbs(max_draws=5000), random_state=0).fit(
+    users, behavior
+)
 print(model.posterior_.verdict())
 
 # %%

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dualview.partitions.alpha import Gamma, InverseGamma
     from dualview.partitions.pitman_yor import PitmanYor
     from dualview.posterior import Posterior, load
+    from dualview.settings import Gibbs, Variational
     from dualview.shards import Shards
     from dualview.units import GaussianPrior
 
@@ -42,6 +43,7 @@ _HOMES = {
     "DualViewMixture": "dualview.mixture",
     "Gamma": "dualview.partitions.alpha",
     "GaussianPrior": "dualview.units",
+    "Gibbs": "dualview.settings",
     "InverseGamma": "dualview.partitions.alpha",
     "OrdinalOutcomes": "dualview.behaviors",
     "OverObservations": "dualview.evaluation.cross_validation",
@@ -53,6 +55,7 @@ _HOMES = {
     "Shards": "dualview.shards",
     "SharedOutcome": "dualview.behaviors",
     "UserRegression": "dualview.behaviors",
+    "Variational": "dualview.settings",
     "describe_columns": "dualview.columns",
     "load": "dualview.posterior",
     "read_forum": "dualview.forum.data",
@@ -67,6 +70,7 @@ __all__ = [
     "DualViewMixture",
     "Gamma",
     "GaussianPrior",
+    "Gibbs",
     "InverseGamma",
     "OrdinalOutcomes",
     "OverObservations",
@@ -78,6 +82,7 @@ __all__ = [
     "Shards",
     "SharedOutcome",
     "UserRegression",
+    "Variational",
     "__version__",
     "calibrate",
     "compare",

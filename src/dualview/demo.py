@@ -26,6 +26,7 @@ from dualview.datasets import Forum, agreement
 from dualview.errors import ConvergenceWarning, InputError
 from dualview.files.writing import make_folder, write_whole
 from dualview.mixture import DualViewMixture
+from dualview.settings import Gibbs
 
 _NOISE_VARIANCE = 5.0
 
@@ -45,7 +46,7 @@ def run(
             file=sys.stderr,
             flush=True,
         )
-    lengths = {"n_draws": draws, "max_draws": max_draws}
+    lengths = {"n_draws": draws, "engine": Gibbs(max_draws=max_draws)}
     dual = _fit("dual-DP", forum.features, forum, lengths, seed, quiet)
     single = _fit("single", None, forum, lengths, seed, quiet)
     findings = _findings(forum, dual, single)

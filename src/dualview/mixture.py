@@ -14,7 +14,7 @@ from dualview.behaviors import Behavior
 from dualview.chains.chain import Progress
 from dualview.chains.seeds import seed_sequence
 from dualview.checks import whole_number
-from dualview.engines.starts import Labels, check_init
+from dualview.engines.starts import Labels
 from dualview.errors import InputError, InputTypeError
 from dualview.inputs.appended import appended
 from dualview.inputs.approximated import Stream, continued
@@ -23,13 +23,15 @@ from dualview.inputs.engine_methods import of_engine
 from dualview.inputs.fits import fit_model, fits_to_views, warn_of_fit
 from dualview.inputs.from_posterior import columns_of, parameters_of
 from dualview.inputs.modelled import modelled
-from dualview.inputs.parameters import check_parameters, check_use
+from dualview.inputs.parameters import Parameters, check_use
 from dualview.inputs.sharded import fit_shards
+from dualview.partitions.pitman_yor import PitmanYor
 from dualview.posterior import Posterior
 from dualview.posterior.checking import checks_of
 from dualview.posterior.model_checks import Checks
 from dualview.posterior.rebuilt import observations_of
 from dualview.predictions import Placement, Predictions
+from dualview.settings import Gibbs, Variational
 from dualview.shards.folder import Shards, check_shards
 from dualview.units import GaussianPrior
 
@@ -43,25 +45,16 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
     Parameters
     ----------
-    n_clusters : int or None
+    n_clusters : int, PitmanYor or None
         None: inferred by a Dirichlet process. An int: fixed, though some clusters may stay empty.
-        1: all users in one cluster.
+        1: all users in one cluster. ``PitmanYor(discount)``: inferred by a process with more small
+        clusters, whose number grows faster with the number of users.
     alpha : None, "paper", float, Gamma or InverseGamma
         Concentration of the prior over partitions; larger values mean more clusters. None: learned,
         with the prior α ~ Gamma(1/4, 1/4), which allows for one cluster as well as for many.
         "paper": learned, with the paper's prior 1/α ~ G(1, 1), under which every user alone is
         about as likely as all users in one cluster. A number: fixed. ``Gamma(shape, rate)`` or
         ``InverseGamma(shape, scale)``: learned, with that prior. With one cluster there is no α.
-    partition : None or PitmanYor
-        Prior over partitions for an inferred number of clusters. None: a Dirichlet process.
-        ``PitmanYor(discount)``: a process with more small clusters, whose number grows faster with
-        the number of users.
-    n_warmup : int or None
-        None: chains run until they have converged (R̂ below 1.01 and an effective sample size of at
-        least 400 for every monitored quantity), and the warm-up is automatic: the first fifth to
-        half of each chain. A number alone: chains of fixed length, n_warmup + n_draws × thin
-        iterations. A number with ``max_time`` or ``max_draws``: the warm-up is fixed, and chains
-        run until they have converged.
     n_draws, n_chains : int
         Draws to keep from each chain, and number of chains. Chains that run until they have
         converged keep no more than n_draws draws, however long they get; the draws are then spaced
@@ -70,25 +63,15 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         Seconds after which chains end even without convergence; the compilation at the first fit on
         a machine does not count. The draws then depend on the machine's speed;
         ``posterior_.length`` says so. None: no limit.
-    max_draws : int, optional
-        Draws of each chain, kept or not, after which chains end even without convergence. None: 100
-        × n_draws; with more than 500 users fewer, down to 2 × n_draws.
-    thin : int
-        Minimum number of iterations per draw.
-    n_auxiliary : int
-        Auxiliary components for new clusters in the assignment sweep (Neal 2000, algorithm 8;
-        Favaro and Teh 2013). Any number gives the same posterior; with more, new clusters are
-        opened more easily.
-    init : "kmeans", "one", "variational" or array (U,)
-        Where chains start: k-means with n_clusters clusters (10 if inferred), all users in one
-        cluster, partitions drawn from a variational approximation, or given labels.
-    engine : "gibbs" or "variational"
-        "gibbs": Markov chains that sample the posterior. "variational": a mean-field approximation,
-        found by coordinate ascent from n_chains starts, with n_draws independent draws from each;
-        it takes seconds where chains take hours. Means are good, intervals often too narrow;
-        ``posterior_.verdict()`` says how far to trust it. It supports features of every kind,
-        ``SharedOutcome``, ``UserRegression`` with one noise for all users, ``BinaryOutcomes`` and
-        ``PairwiseChoices``. n_warmup, thin, max_draws and n_auxiliary have no effect.
+    engine : "gibbs", "variational", Gibbs or Variational
+        "gibbs": Markov chains that sample the posterior, until they have converged. "variational":
+        a mean-field approximation, found by coordinate ascent from n_chains starts, with n_draws
+        independent draws from each; it takes seconds where chains take hours. Means are good,
+        intervals often too narrow; ``posterior_.verdict()`` says how far to trust it. It supports
+        features of every kind, ``SharedOutcome``, ``UserRegression`` with one noise for all users,
+        ``BinaryOutcomes`` and ``PairwiseChoices``. ``Gibbs(n_warmup, thin, n_auxiliary, max_draws,
+        init, ...)`` and ``Variational(n_starts, init)`` are these engines with settings of their
+        own: how long chains run, and where they start.
     columns : dict, optional
         Kinds of the columns of a table X, by name: "continuous", "rounded", "count", "ordinal",
         "nominal", "ignore", or ``Censored(low, high)``. The kinds of other columns are detected
@@ -124,18 +107,16 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         None: each user has an individual latent behavior, spread around that of the cluster.
         "cluster": all users of a cluster share one (complete pooling inside clusters), which suits
         few observations per user. Only the behavior view changes.
-    keep : "draws" or "summary"
-        "draws": keep every draw whole. "summary", for very many users: keep the scalars of every
-        draw, running moments of the latent behavior, and about ``n_whole`` evenly spaced whole
-        draws, which partition estimates and predictions then use.
-    n_whole : int
-        Whole draws of each chain in a summary.
+    keep : "draws", "summary" or int
+        "draws": keep every draw in full. "summary", for very many users: keep the scalars of every
+        draw, running moments of the latent behavior, and about 100 evenly spaced full draws of each
+        chain, which partition estimates and predictions then use. An int: a summary with about this
+        many full draws.
     checkpoint : path, optional
         Folder for saving draws and states. Fitting again with the same data, settings and folder
-        continues from the saved state and gives the same draws, bit for bit. max_time and max_draws
-        may change; n_draws may grow if lengths are fixed.
-    checkpoint_interval : float
-        Seconds between two saves.
+        continues from the saved state and gives the same draws, bit for bit. Limits of time and
+        draws may change; n_draws may grow if lengths are fixed. A variational fit is noted there,
+        and starts again from the beginning.
     n_jobs : int, optional
         Chains to run in parallel, as in joblib: in threads, or as set by ``joblib.parallel_config``
         (processes, Dask). None: as many as there are cores, but one with more than 100,000 users; a
@@ -148,6 +129,17 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         effective sample size so far, clusters, seconds and an estimate of the time left. A callable
         gets (chain, iterations done, clusters now) every few iterations; from other processes every
         two seconds.
+
+    Deprecated
+    ----------
+    n_warmup, thin, n_auxiliary, max_draws, checkpoint_interval
+        Of ``Gibbs``: ``engine=dv.Gibbs(n_warmup=500)``.
+    init
+        Of both engines: ``engine=dv.Gibbs(init="one")``.
+    partition
+        ``n_clusters=dv.PitmanYor(discount)``.
+    n_whole
+        ``keep=100``.
 
     Attributes
     ----------
@@ -167,7 +159,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     --------
     >>> import dualview as dv
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
-    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1)
+    >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
     >>> model = model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
     >>> model.labels_.shape, model.latent_.shape
     ((20,), (20,))
@@ -175,19 +167,13 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
 
     def __init__(
         self,
-        n_clusters: int | None = None,
+        n_clusters: int | PitmanYor | None = None,
         *,
         alpha: Any = None,
-        partition: Any = None,
-        n_warmup: int | None = None,
         n_draws: int = 1000,
         max_time: float | None = None,
-        max_draws: int | None = None,
-        thin: int = 1,
         n_chains: int = 4,
-        n_auxiliary: int = 3,
-        init: Any = "kmeans",
-        engine: str = "gibbs",
+        engine: str | Gibbs | Variational = "gibbs",
         columns: Mapping[str, Any] | None = None,
         feature_prior: GaussianPrior | str | None = None,
         behavior_prior: GaussianPrior | str | None = None,
@@ -195,25 +181,25 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         link: str | None = None,
         pooling: str | None = None,
         agreement: Any = None,
-        keep: str = "draws",
-        n_whole: int = 100,
+        keep: str | int = "draws",
         checkpoint: Any = None,
-        checkpoint_interval: float = 1.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
         progress: bool | Progress = False,
+        partition: Any = None,
+        n_warmup: int | None = None,
+        max_draws: int | None = None,
+        thin: int = 1,
+        n_auxiliary: int = 3,
+        init: Any = "kmeans",
+        n_whole: int = 100,
+        checkpoint_interval: float = 1.0,
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
-        self.partition = partition
-        self.n_warmup = n_warmup
         self.n_draws = n_draws
         self.max_time = max_time
-        self.max_draws = max_draws
-        self.thin = thin
         self.n_chains = n_chains
-        self.n_auxiliary = n_auxiliary
-        self.init = init
         self.engine = engine
         self.columns = columns
         self.feature_prior = feature_prior
@@ -223,12 +209,18 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         self.pooling = pooling
         self.agreement = agreement
         self.keep = keep
-        self.n_whole = n_whole
         self.checkpoint = checkpoint
-        self.checkpoint_interval = checkpoint_interval
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
+        self.partition = partition
+        self.n_warmup = n_warmup
+        self.max_draws = max_draws
+        self.thin = thin
+        self.n_auxiliary = n_auxiliary
+        self.init = init
+        self.n_whole = n_whole
+        self.checkpoint_interval = checkpoint_interval
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Draw from the posterior.
@@ -248,18 +240,17 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             ``OrdinalOutcomes``, ``PairwiseChoices`` or ``Rankings``. Several of them at once as a
             list, or as a dictionary by name.
         """
-        check_parameters(self)
+        parameters = Parameters.of(self)
         if isinstance(X, Shards):
-            posterior = fit_shards(self, check_shards(X, y))
+            posterior = fit_shards(self, parameters, check_shards(X, y))
             self._take(posterior, posterior.behavior)
-            warn_of_fit(self)
+            warn_of_fit(self.posterior_, self.labels_)
             return self
         data = checked_data(self, X, y)
-        check_use(self, data)
-        labels = check_init(self.init, data.n_users, self.n_clusters)
-        post, stream = fit_model(self, modelled(self, data), labels)
+        check_use(parameters, data)
+        post, stream = fit_model(parameters, modelled(parameters, data))
         self._take(post, data.behavior, stream)
-        warn_of_fit(self)
+        warn_of_fit(self.posterior_, self.labels_)
         return self
 
     @of_engine("variational")
@@ -300,7 +291,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
-        check_parameters(self)
+        parameters = Parameters.of(self)
         if self._stream is None:
             raise InputError(
                 'partial_fit continues a fit by engine="variational" of this estimator; this one '
@@ -312,13 +303,14 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
                 "partial_fit keeps no checkpoint: call set_params(checkpoint=None) first."
             )
         data, news = appended(self, self._stream.data, X, y)
-        check_use(self, data)
+        check_use(parameters, data)
         with data.named_in_errors():
+            seed = seed_sequence(self.random_state)
             post, stream = continued(
-                self, modelled(self, data), self._stream, news, seed_sequence(self.random_state)
+                parameters, modelled(parameters, data), self._stream, news, seed
             )
         self._take(post.with_data(data.features, data.behavior, data.cells), data.behavior, stream)
-        warn_of_fit(self)
+        warn_of_fit(self.posterior_, self.labels_)
         return self
 
     @classmethod
@@ -381,18 +373,19 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         >>> import dualview as dv
         >>> forum = dv.datasets.agreement(n_users=25, n_threads=60, seed=1)
         >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-        >>> model = dv.DualViewMixture(n_warmup=100, n_draws=100, n_chains=2).fit(forum.features, behavior)
+        >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=100), n_draws=100, n_chains=2)
+        >>> model = model.fit(forum.features, behavior)
         >>> checks = model.check(refit=False)
         >>> checks["outcomes"].verdict
         'fine'
-        """  # noqa: E501
+        """
         check_is_fitted(self, "posterior_")
         whole_number(seed, "seed", 0)
         post = self.posterior_
         observations = observations_of(post, behavior)
         views = None
         if refit and observations is not None and post.has_features:
-            views = fits_to_views(self, observations, seed)
+            views = fits_to_views(Parameters.of(self, warn=False), post, observations, seed)
         return checks_of(post, observations, views, seed)
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:

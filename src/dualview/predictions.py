@@ -262,7 +262,8 @@ class Predictions:
         >>> income = rng.normal(3000.0, 400.0, 30)
         >>> users = pd.DataFrame({"income": income, "rent": 0.3 * income + rng.normal(0.0, 20.0, 30)})
         >>> users.loc[3, "rent"] = None
-        >>> model = dv.DualViewMixture(1, n_warmup=100, n_draws=200, n_chains=1).fit(users)
+        >>> model = dv.DualViewMixture(1, engine=dv.Gibbs(n_warmup=100), n_draws=200, n_chains=1)
+        >>> model = model.fit(users)
         >>> filled = model.impute()
         >>> filled.cells[["user", "column"]].to_numpy().tolist()
         [[3, 'rent']]

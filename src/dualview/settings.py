@@ -8,7 +8,7 @@ it imports nothing heavy.
 
 from collections.abc import Container, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 from dualview.errors import InputError
 
@@ -59,6 +59,156 @@ def setting(
         "recorded": recorded,
     }
     return field(default=default, metadata={"help": text, **details})
+
+
+class EngineSettings:
+    """Settings that one engine has, checked when they are given; ``word`` is short for the
+    defaults."""
+
+    word: ClassVar[str]
+    init: Any
+
+    def __post_init__(self) -> None:
+        check_values(type(self), vars(self))
+
+    def __eq__(self, other: object) -> bool:
+        from numpy import array_equal  # heavy: see the head of the module
+
+        return type(self) is type(other) and all(
+            array_equal(value, vars(other)[name]) for name, value in vars(self).items()
+        )
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    @property
+    def starts_at_approximation(self) -> bool:
+        """Whether chains start from partitions that a variational approximation draws."""
+        return isinstance(self.init, str) and self.init == "variational"
+
+
+@dataclass(frozen=True, eq=False)
+class Gibbs(EngineSettings):
+    """Markov chains that sample the posterior by Gibbs steps: ``engine=dv.Gibbs(n_warmup=500)``.
+
+    ``engine="gibbs"`` is short for ``engine=dv.Gibbs()``.
+
+    Parameters
+    ----------
+    n_warmup : int or None
+        None: chains run until they have converged (R̂ below 1.01 and an effective sample size of at
+        least 400 for every monitored quantity), and the warm-up is automatic: the first fifth to
+        half of each chain. A number alone: chains of fixed length, n_warmup + n_draws × thin
+        iterations. A number with ``max_time`` or ``max_draws``: the warm-up is fixed, and chains
+        run until they have converged.
+    thin : int
+        Minimum number of iterations per draw.
+    n_auxiliary : int
+        Auxiliary components for new clusters in the assignment sweep (Neal 2000, algorithm 8;
+        Favaro and Teh 2013). Any number gives the same posterior; with more, new clusters are
+        opened more easily.
+    max_draws : int, optional
+        Draws of each chain, kept or not, after which chains end even without convergence. None: 100
+        × n_draws; with more than 500 users fewer, down to 2 × n_draws.
+    init : "kmeans", "one", "variational" or array (U,)
+        Where chains start: k-means with n_clusters clusters (10 if inferred), all users in one
+        cluster, partitions drawn from a variational approximation, or given labels.
+    checkpoint_interval : float
+        Seconds between two saves into the folder ``checkpoint``.
+
+    Examples
+    --------
+    >>> import dualview as dv
+    >>> dv.Gibbs(n_warmup=500, thin=2)
+    Gibbs(n_warmup=500, thin=2, n_auxiliary=3, max_draws=None, init='kmeans', checkpoint_interval=1.0)
+    """  # noqa: E501
+
+    word: ClassVar[str] = "gibbs"
+
+    n_warmup: int | None = setting(
+        None,
+        "Iterations of each chain before draws are kept. By default it is automatic, and chains "
+        "run until "
+        "they have converged. If it is given without --max-time and --max-draws, chains have a "
+        "fixed length.",
+        least=0,
+        none="warm-up chosen",
+        recorded="always",
+    )
+    thin: int = setting(
+        1, "Minimum number of iterations per kept draw.", least=1, recorded="always"
+    )
+    n_auxiliary: int = setting(
+        3, "Auxiliary components for new clusters.", least=1, recorded="always"
+    )
+    max_draws: int | None = setting(
+        None,
+        "Stop after this many draws per chain, kept or not, even without convergence. By default "
+        "100 times --draws, and "
+        "fewer with more than 500 users.",
+        least=1,
+        none="default limit of draws",
+        described="at most {} draws",
+        recorded="never",
+    )
+    init: Any = setting(  # noqa: RUF009
+        "kmeans", "Where chains start.", recorded="by the estimator"
+    )
+    checkpoint_interval: float = setting(
+        1.0, "Seconds between two saves.", positive=True, recorded="never"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Variational(EngineSettings):
+    """A mean-field approximation of the posterior, found by coordinate ascent.
+
+    It takes seconds where chains take hours. Means are good, intervals often too narrow;
+    ``posterior_.verdict()`` says how far to trust it. ``engine="variational"`` is short for
+    ``engine=dv.Variational()``.
+
+    Parameters
+    ----------
+    n_starts : int, optional
+        Starts of the ascent. None: as many as there are chains of draws, n_chains.
+    init : "kmeans", "one" or array (U,)
+        Where the ascent starts: k-means with n_clusters clusters (10 if inferred), all users in one
+        cluster, or given labels.
+
+    Examples
+    --------
+    >>> import dualview as dv
+    >>> dv.Variational(n_starts=8)
+    Variational(n_starts=8, init='kmeans')
+    """
+
+    word: ClassVar[str] = "variational"
+
+    n_starts: int | None = setting(
+        None, "Starts of the ascent.", least=1, none="one for each chain of draws"
+    )
+    init: Any = setting(  # noqa: RUF009
+        "kmeans", "Where the ascent starts.", recorded="by the estimator"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.starts_at_approximation:
+            raise InputError(
+                'init="variational" is for engine="gibbs"; a variational fit starts from "kmeans", '
+                '"one" or labels.'
+            )
+
+
+ENGINES: dict[str, type[Gibbs] | type[Variational]] = {
+    engine.word: engine for engine in (Gibbs, Variational)
+}
+
+
+def setting_of(record: type, name: str) -> Any:
+    """A field that is declared as another record's is."""
+    declared = next(item for item in fields(record) if item.name == name)
+    return field(default=declared.default, metadata=declared.metadata)
 
 
 @dataclass(frozen=True)
@@ -144,16 +294,7 @@ class Settings:
         "is then the number of starts, and --warmup, --thin and --max-draws have no effect.",
         described="engine: {}",
     )
-    n_warmup: int | None = setting(
-        None,
-        "Iterations of each chain before draws are kept. By default it is automatic, and chains "
-        "run until "
-        "they have converged. If it is given without --max-time and --max-draws, chains have a "
-        "fixed length.",
-        least=0,
-        none="warm-up chosen",
-        recorded="always",
-    )
+    n_warmup: int | None = setting_of(Gibbs, "n_warmup")
     n_draws: int = setting(
         1000, "Draws to keep from each chain.", least=1, described="{} draws", recorded="always"
     )
@@ -166,19 +307,8 @@ class Settings:
         described="at most {} s",
         recorded="never",
     )
-    max_draws: int | None = setting(
-        None,
-        "Stop after this many draws per chain, kept or not, even without convergence. By default "
-        "100 times --draws, and "
-        "fewer with more than 500 users.",
-        least=1,
-        none="default limit of draws",
-        described="at most {} draws",
-        recorded="never",
-    )
-    thin: int = setting(
-        1, "Minimum number of iterations per kept draw.", least=1, recorded="always"
-    )
+    max_draws: int | None = setting_of(Gibbs, "max_draws")
+    thin: int = setting_of(Gibbs, "thin")
     n_chains: int = setting(
         4, "Number of chains.", least=1, described="{} chains", recorded="always"
     )
@@ -219,9 +349,11 @@ class Settings:
             found[item.name] = item.metadata["none"] if value is None else words.format(value)
         return found
 
-    def parameters(self) -> dict[str, Any]:
-        """The same as parameters of the estimator; ``alpha`` is still text."""
-        return {parameter_name(name): getattr(self, name) for name in setting_names(Settings)}
+    def engine_settings(self) -> Gibbs | Variational:
+        """The engine with those of its settings that are among these."""
+        engine = ENGINES[self.engine]
+        names = [item.name for item in fields(engine) if hasattr(self, item.name)]
+        return engine(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
 from dualview.inputs.fits import fit_model
 from dualview.inputs.modelled import modelled
+from dualview.inputs.parameters import Parameters
 from dualview.posterior.candidates import Candidates
 from dualview.posterior.new_users import NewUsers
 from dualview.posterior.user_cells import UserCells
@@ -83,7 +84,8 @@ def fit(
 
 def take_draws(model: dv.DualViewMixture, data: Data) -> dv.DualViewMixture:
     """The model fitted to data that ``fit`` would read by a codebook of their own."""
-    model._take(fit_model(model, modelled(model, data))[0], data.behavior)
+    parameters = Parameters.of(model)
+    model._take(fit_model(parameters, modelled(parameters, data))[0], data.behavior)
     return model
 
 

@@ -201,6 +201,12 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What differs, in words; digests of data are named, not shown."""
     changes = []
     grows = UNTIL_GOOD in (before.get("length"), now.get("length"))
+    if now.get("engine") == "variational":  # these were noted, though they are of chains
+        now = now | {
+            name: before[name]
+            for name in ("n_warmup", "thin", "n_auxiliary", "length")
+            if name in before
+        }
     for name in {**before, **now}:
         old, new = before.get(name), now.get(name)
         if name == "n_draws" and not grows and old is not None and new is not None:

@@ -21,10 +21,12 @@ from dualview.checks import whole_number
 from dualview.engines.gibbs import GibbsEngine
 from dualview.engines.starts import GivenStart
 from dualview.errors import DegenerateError, InputError
+from dualview.inputs.parameters import Parameters
 from dualview.mixture import DualViewMixture
 from dualview.model import Model, State
 from dualview.posterior.rebuilt import observations_of, rebuilt_model
 from dualview.posterior.tree import finite_draw
+from dualview.settings import Gibbs
 
 Array = NDArray[np.float64]
 Ranks = dict[str, int]
@@ -124,10 +126,11 @@ def calibrate(
     >>> import dualview as dv
     >>> forum = dv.datasets.agreement(n_users=10, n_threads=12, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> model = dv.DualViewMixture(n_warmup=20, n_draws=20, n_chains=1).fit(forum.features, behavior)
+    >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=20), n_draws=20, n_chains=1)
+    >>> model = model.fit(forum.features, behavior)
     >>> dv.calibrate(model, n=5, n_warmup=50, thin=2).ranks.shape[0]
     5
-    """  # noqa: E501
+    """
     if not isinstance(model, DualViewMixture) or not hasattr(model, "posterior_"):
         raise InputError(
             "calibrate takes a fitted DualViewMixture: call model.fit(X, behavior) first."
@@ -141,7 +144,7 @@ def calibrate(
         whole_number(value, name, least)
     post = model.posterior_
     blank = rebuilt_model(post, observations_of(post, behavior))
-    engine, schedule = GibbsEngine(int(model.n_auxiliary)), FixedLength(n_warmup, _DRAWS, thin)
+    engine, schedule = GibbsEngine(_n_auxiliary(model)), FixedLength(n_warmup, _DRAWS, thin)
     children = np.random.SeedSequence(seed).spawn(_TRIES * n)
     found: list[Ranks] = []
     n_tried = 0
@@ -157,6 +160,11 @@ def calibrate(
         )
         found += [ranks for ranks in made if ranks is not None]
     return Calibration(pd.DataFrame(found), _DRAWS, n_tried - n)
+
+
+def _n_auxiliary(model: DualViewMixture) -> int:
+    engine = Parameters.of(model, warn=False).engine
+    return (engine if isinstance(engine, Gibbs) else Gibbs()).n_auxiliary
 
 
 def _ranks(

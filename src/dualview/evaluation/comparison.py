@@ -19,6 +19,7 @@ from dualview.behaviors.records import Forecast
 from dualview.checks import whole_number
 from dualview.errors import ConvergenceWarning, InputError
 from dualview.inputs.fits import fit_again
+from dualview.inputs.parameters import Parameters
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior
 from dualview.posterior.influence import Influence, leverages, sampled_rows, shared_variance
@@ -107,7 +108,7 @@ def compare(
     >>> import dualview as dv
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=60, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> settings = {"n_warmup": 100, "n_draws": 200, "n_chains": 2}
+    >>> settings = {"engine": dv.Gibbs(n_warmup=100), "n_draws": 200, "n_chains": 2}
     >>> table = dv.compare({
     ...     "dual": dv.DualViewMixture(**settings).fit(forum.features, behavior),
     ...     "single": dv.DualViewMixture(1, **settings).fit(None, behavior),
@@ -284,7 +285,7 @@ def _fold_scores(
         given, densities = log_likelihoods(model, behaviors[name]), []
         for training, held_out in cut:
             known, new = behaviors[name].take(training), behaviors[name].take(held_out)
-            post = fit_again(model, known)
+            post = fit_again(Parameters.of(model, warn=False), model.posterior_, known)
             unfinished += not post.converged
             densities.append(_mean_density(_given_draws(known, new, post)))
         integrated = left_out_densities(model.posterior_, behaviors[name])

@@ -46,7 +46,7 @@ class OverObservations(BaseEstimator):  # type: ignore[misc]
     >>> from sklearn.model_selection import cross_val_score
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> over = dv.OverObservations(dv.DualViewMixture(2, n_warmup=50, n_draws=50, n_chains=1), forum.features, behavior)
+    >>> over = dv.OverObservations(dv.DualViewMixture(2, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1), forum.features, behavior)
     >>> cross_val_score(over, over.positions, cv=behavior.folds(3)).shape
     (3,)
     """  # noqa: E501

@@ -18,8 +18,10 @@ from dualview.engines.variational.entering import new_users_apart
 from dualview.errors import InputError
 from dualview.inputs.data import Data
 from dualview.inputs.modelled import Modelled
+from dualview.inputs.parameters import Parameters
 from dualview.posterior import Posterior
 from dualview.posterior.approximated import ApproximationFacts, StartFacts
+from dualview.settings import Variational
 
 Array = NDArray[np.float64]
 
@@ -40,21 +42,20 @@ class Stream:
 
 
 def approximated(
-    estimator: Any, fit: Modelled, start: Start, seed: np.random.SeedSequence
+    parameters: Parameters, fit: Modelled, start: Start, seed: np.random.SeedSequence
 ) -> tuple[Posterior, Stream]:
     """The posterior of draws from q, with as many chains of them as there were starts, and what it
     can be continued from."""
-    *seeds, last = generators(estimator, seed)
-    with threadpool_limits(1), progress_line(estimator.progress) as progress:
-        fitted = VariationalEngine().fit(
-            fit.model, distinct([start(rng) for rng in seeds]), progress, estimator.max_time
-        )
-        post = posterior_of(estimator, fit, fitted, seeds, facts_of(fitted, fitted.pareto_k(last)))
+    *seeds, last = generators(parameters, seed)
+    with threadpool_limits(1), progress_line(parameters.progress) as progress:
+        labels = distinct([start(rng) for rng in start_generators(parameters, seeds, seed)])
+        fitted = VariationalEngine().fit(fit.model, labels, progress, parameters.max_time)
+        post = posterior_of(parameters, fit, fitted, seeds, facts_of(fitted, fitted.pareto_k(last)))
     return post, Stream(fit.data, _modes(fitted), fit.data.n_users)
 
 
 def continued(
-    estimator: Any,
+    parameters: Parameters,
     fit: Modelled,
     stream: Stream,
     news: NDArray[np.bool_],
@@ -68,32 +69,41 @@ def continued(
             f"partial_fit continues with the clusters of the fit before; n_clusters={most} is "
             "fewer. Call fit."
         )
-    *seeds, last = generators(estimator, seed)
-    with threadpool_limits(1), progress_line(estimator.progress) as progress:
+    *seeds, last = generators(parameters, seed)
+    with threadpool_limits(1), progress_line(parameters.progress) as progress:
         fitted = VariationalEngine().resume(
-            fit.model, stream.modes, news, progress, estimator.max_time
+            fit.model, stream.modes, news, progress, parameters.max_time
         )
         facts = facts_of(fitted, fitted.pareto_k(last))._replace(
             continued=True, due=_due(fitted, stream.n_fitted)
         )
-        post = posterior_of(estimator, fit, fitted, seeds, facts)
+        post = posterior_of(parameters, fit, fitted, seeds, facts)
     return post, Stream(fit.data, _modes(fitted), stream.n_fitted)
 
 
-def generators(estimator: Any, seed: np.random.SeedSequence) -> list[np.random.Generator]:
+def generators(parameters: Parameters, seed: np.random.SeedSequence) -> list[np.random.Generator]:
     """One for each chain of draws, and one for the comparison with the posterior."""
-    return [np.random.default_rng(child) for child in seed.spawn(estimator.n_chains + 1)]
+    return [np.random.default_rng(child) for child in seed.spawn(parameters.n_chains + 1)]
+
+
+def start_generators(
+    parameters: Parameters, seeds: list[np.random.Generator], seed: np.random.SeedSequence
+) -> list[np.random.Generator]:
+    """One for each start: those of the chains of draws, and more where there are more starts."""
+    assert isinstance(parameters.engine, Variational)
+    n_starts = parameters.engine.n_starts or len(seeds)
+    more = seed.spawn(max(0, n_starts - len(seeds)))
+    return [*seeds[:n_starts], *(np.random.default_rng(child) for child in more)]
 
 
 def posterior_of(
-    estimator: Any,
+    parameters: Parameters,
     fit: Modelled,
     fitted: Fitted,
     seeds: list[np.random.Generator],
     facts: ApproximationFacts,
 ) -> Posterior:
-    every = max(1, estimator.n_draws // estimator.n_whole) if estimator.keep == "summary" else None
-    records = [fitted.record(rng, int(estimator.n_draws), every) for rng in seeds]
+    records = [fitted.record(rng, int(parameters.n_draws), parameters.every) for rng in seeds]
     length = Length(facts.starts[0].n_steps, 0, 1, "length")
     return fit.posterior(records, length).with_approximation(facts)
 

@@ -6,6 +6,7 @@ from types import MethodType
 from typing import Any
 
 from dualview.errors import EngineError
+from dualview.settings import EngineSettings
 
 
 def of_engine(engine: str) -> Callable[[Callable[..., Any]], Any]:
@@ -25,11 +26,16 @@ class _OfEngine:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self.method
-        if instance.engine != self.engine:
+        engine = (
+            instance.engine.word
+            if isinstance(instance.engine, EngineSettings)
+            else (instance.engine)
+        )
+        if engine != self.engine:
             name = self.method.__name__
             raise EngineError(
                 f'{name} is a method of engine="{self.engine}"; this estimator has '
-                f'engine="{instance.engine}". Set '
+                f'engine="{engine}". Set '
                 f'engine="{self.engine}", or call fit with all data.'
             )
         return MethodType(self.method, instance)

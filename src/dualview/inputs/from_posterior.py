@@ -11,9 +11,8 @@ from dualview.posterior import Posterior
 def parameters_of(posterior: Posterior) -> dict[str, Any]:
     """Parameters of the model, by name."""
     return {
-        "n_clusters": posterior.n_clusters,
+        "n_clusters": posterior.n_clusters or partition_process(posterior.partition_process),
         "alpha": concentration_from_text(posterior.alpha_prior),
-        "partition": partition_process(posterior.partition_process),
         "link": "linear" if "slopes" in posterior else None,
         "pooling": posterior.pooling,
         "agreement": _agreement_of(posterior),

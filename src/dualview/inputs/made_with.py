@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from dualview.chains.run_folder import UNTIL_GOOD
 from dualview.files.digests import digest
 from dualview.inputs.data import Data
-from dualview.inputs.parameters import settings_of
+from dualview.inputs.parameters import Parameters
 from dualview.partitions.agreement import agreement_text
 from dualview.partitions.choice import partition_names
-from dualview.settings import Settings, defaults, setting_names
+from dualview.settings import Gibbs, Settings, Variational, defaults, setting_names
 from dualview.units import GaussianPrior
 
 
 def made_with(
-    estimator: Any, data: Data, labels: NDArray[np.int64] | None = None
+    parameters: Parameters, data: Data, labels: NDArray[np.int64] | None = None
 ) -> dict[str, Any]:
     """Parameters and digests of the data, by name; labels: those that chains start from, where they
     are given.
@@ -26,30 +26,34 @@ def made_with(
     Most parameters are written only where they differ from their defaults, so that runs made before
     there was a parameter stay valid.
     """
-    always, usual = (*setting_names(Settings, "always"), "n_auxiliary"), defaults(Settings)
+    engine, usual = parameters.engine, defaults(Settings)
+    chains = engine if isinstance(engine, Gibbs) else Gibbs()
+    values = vars(parameters) | {"engine": engine.word, "keep": parameters.settings.keep}
+    values |= {name: getattr(chains, name) for name in setting_names(Gibbs, "always")}
+    always = {*setting_names(Settings, "always"), *setting_names(Gibbs, "always")}
     made: dict[str, Any] = {
-        name: None if (value := getattr(estimator, name)) is None else int(value) for name in always
+        name: None if values[name] is None else int(values[name]) for name in sorted(always)
     }
-    partition = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)
+    partition = partition_names(parameters.n_clusters, parameters.alpha, parameters.process)
     if partition.alpha_prior is not None:
         made["alpha"] = partition.alpha_prior
     if partition.process is not None:
         made["partition"] = partition.process
-    agreement = agreement_text(estimator.agreement, data.tables)
+    agreement = agreement_text(parameters.agreement, data.tables)
     if agreement is not None:
         made["agreement"] = agreement
     others = setting_names(Settings, "if changed")
-    made |= {name: value for name in others if (value := getattr(estimator, name)) != usual[name]}
-    if not settings_of(estimator).is_fixed:
+    made |= {name: values[name] for name in others if values[name] != usual[name]}
+    if isinstance(engine, Variational) and engine.n_starts is not None:
+        made["n_starts"] = int(engine.n_starts)
+    if not parameters.settings.is_fixed:
         made["length"] = UNTIL_GOOD
-    if estimator.keep == "summary":
-        made["whole draws, every"] = max(1, estimator.n_draws // estimator.n_whole)
-    made["init"] = estimator.init if isinstance(estimator.init, str) else digest(labels)
-    made |= {
-        name: _prior_text(getattr(estimator, name)) for name in ("feature_prior", "behavior_prior")
-    }
-    if isinstance(estimator.random_state, abstract.Integral):
-        made["random_state"] = int(estimator.random_state)
+    if parameters.every is not None:
+        made["whole draws, every"] = parameters.every
+    made["init"] = engine.init if isinstance(engine.init, str) else digest(labels)
+    made |= {name: _prior_text(values[name]) for name in ("feature_prior", "behavior_prior")}
+    if isinstance(parameters.random_state, abstract.Integral):
+        made["random_state"] = int(parameters.random_state)
     made["features"] = None if data.features is None else digest(data.features)
     if data.cells is not None and data.codebook is not None:
         made["features"] = digest(data.cells.low, data.cells.high, data.cells.codes)

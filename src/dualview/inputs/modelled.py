@@ -1,4 +1,4 @@
-"""Data in working units, and their model according to an estimator's parameters."""
+"""Data in working units, and the model that parameters make of them."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +16,7 @@ from dualview.columns.layout import Layout
 from dualview.inputs.cells import as_if_exact, categories_of, cell_units, indicators, intervals_of
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room, feature_units, warn_of_many_features, warn_of_ties
+from dualview.inputs.parameters import Parameters
 from dualview.inputs.several_tables import cells_in, columns_of, layout_of
 from dualview.model import Model, Observed
 from dualview.partitions.agreement import agreement_priors, agreement_text
@@ -71,62 +72,62 @@ class Modelled:
         return made if self.data.codebook is None else made.with_codebook(self.data.codebook)
 
 
-def modelled(estimator: Any, data: Data) -> Modelled:
-    """The model that an estimator fits to some data."""
+def modelled(parameters: Parameters, data: Data) -> Modelled:
+    """The model that is fitted to some data."""
     units: dict[str, Whitening] = {}
     working = likelihood = intervals = None
     others: dict[str, Observed] = {}
     if data.cells is not None and data.codebook is not None:
         if data.codebook.gaussian:
-            units["features"] = _joined_units(estimator, data)
+            units["features"] = _joined_units(parameters, data)
             intervals = intervals_of(data.cells, data.codebook, units["features"])
             working = np.ascontiguousarray(units["features"].to_working(intervals.start))
     elif data.features is not None:
-        units["features"] = _joined_units(estimator, data)
+        units["features"] = _joined_units(parameters, data)
         working = np.ascontiguousarray(units["features"].to_working(data.features))
     layout = _layout(data, units.get("features"))
     if data.cells is not None and data.codebook is not None:
         others = categories_of(data.cells, data.codebook, layout)
     if data.behavior is not None:
-        prior = _behavior_prior(estimator.behavior_prior, data, data.behavior)
+        prior = _behavior_prior(parameters.behavior_prior, data, data.behavior)
         units["behavior"], likelihood = data.behavior.prepare(prior)
         check_inherits(
             likelihood, Likelihood, f"What {type(data.behavior).__name__}.prepare returns"
         )
-    if estimator.link is not None and likelihood is not None:
+    if parameters.link is not None and likelihood is not None:
         design = Model.design(working, others)
         n_levels = design.shape[1] - (0 if working is None else working.shape[1])
         own = slope_units(units.get("features"), n_levels)
         likelihood = LinkedLikelihood.of(likelihood, design, units["behavior"], own)
     partition = partition_prior(
-        estimator.n_clusters, concentration(estimator.alpha), estimator.partition
+        parameters.n_clusters, concentration(parameters.alpha), parameters.process
     )
-    pooled = estimator.pooling is not None and data.behavior is not None
+    pooled = parameters.pooling is not None and data.behavior is not None
     model = Model(
         partition,
         working,
         likelihood,
         data.n_users,
         pooled=pooled,
-        spread_prior=estimator.spread_prior,
+        spread_prior=parameters.spread_prior,
         others=others,
         intervals=intervals,
-        agreement=agreement_priors(estimator.agreement, data.tables),
+        agreement=agreement_priors(parameters.agreement, data.tables),
         layout=layout,
     )
-    names = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)
+    names = partition_names(parameters.n_clusters, parameters.alpha, parameters.process)
     coords = data.coords()
-    if estimator.link is not None and "level" in coords:
+    if parameters.link is not None and "level" in coords:
         coords["slope"] = [*data.feature_names, *coords["level"]]
     return Modelled(data, model, units, coords, names)
 
 
-def _joined_units(estimator: Any, data: Data) -> Whitening:
+def _joined_units(parameters: Parameters, data: Data) -> Whitening:
     """The units of the features: with several tables, each in its own."""
-    _check_room(estimator, len(data.feature_names))
+    check_room(len(data.feature_names), parameters.n_kept)
     if not data.tables:
-        return _units(estimator, data)
-    own = [_units(estimator, part) for part in _tables_of(data)]
+        return _units(parameters, data)
+    own = [_units(parameters, part) for part in _tables_of(data)]
     return Whitening.joined(own)
 
 
@@ -157,36 +158,27 @@ def _layout(data: Data, units: Whitening | None) -> Layout | None:
     return layout_of(data.tables, data.codebook, data.feature_names, n_dims)
 
 
-def _units(estimator: Any, data: Data) -> Whitening:
+def _units(parameters: Parameters, data: Data) -> Whitening:
     """The units of one table's numbers."""
     if data.cells is not None:
-        return _cell_units(estimator, data, data.cells)
+        return _cell_units(parameters, data, data.cells)
     assert data.features is not None
-    return _feature_units(estimator, data, data.features)
+    return _feature_units(parameters, data, data.features)
 
 
-def _cell_units(estimator: Any, data: Data, cells: Cells) -> Whitening:
-    units = cell_units(cells, data.feature_names, estimator.feature_prior)
-    warn_of_ties(as_if_exact(cells), data.feature_names, data.users, estimator.n_clusters)
-    if estimator.n_clusters != 1 and estimator.feature_prior is None:
+def _cell_units(parameters: Parameters, data: Data, cells: Cells) -> Whitening:
+    units = cell_units(cells, data.feature_names, parameters.feature_prior)
+    warn_of_ties(as_if_exact(cells), data.feature_names, data.users, parameters.n_clusters)
+    if parameters.n_clusters != 1 and parameters.feature_prior is None:
         warn_of_many_features(data.n_users, units)
     return units
 
 
-def _check_room(estimator: Any, n_features: int) -> None:
-    n_kept = (
-        estimator.n_draws
-        if estimator.keep == "draws"
-        else min(estimator.n_draws, estimator.n_whole)
-    )
-    check_room(n_features, estimator.n_chains * n_kept)
-
-
-def _feature_units(estimator: Any, data: Data, features: Array) -> Whitening:
+def _feature_units(parameters: Parameters, data: Data, features: Array) -> Whitening:
     names = data.feature_names
-    units = feature_units(features, names, estimator.feature_prior)
-    warn_of_ties(features, names, data.users, estimator.n_clusters)
-    if estimator.n_clusters != 1 and estimator.feature_prior is None:
+    units = feature_units(features, names, parameters.feature_prior)
+    warn_of_ties(features, names, data.users, parameters.n_clusters)
+    if parameters.n_clusters != 1 and parameters.feature_prior is None:
         warn_of_many_features(len(features), units)
     return units
 

@@ -1,101 +1,237 @@
-"""Validation of the parameters of an estimator, alone and given the data of a fit."""
+"""Parameters of an estimator, read once and checked, alone and given the data of a fit."""
 
 import numbers as abstract
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
+
+from sklearn.base import BaseEstimator
 
 from dualview.behaviors import SeveralBehaviors
 from dualview.chains.schedule import check_length
-from dualview.checks import positive_number, whole_number
+from dualview.checks import whole_number
 from dualview.errors import DataWarning, InputError, InputTypeError
 from dualview.inputs.data import Data
 from dualview.partitions.agreement import agreement_prior, agreement_priors
 from dualview.partitions.alpha import concentration
 from dualview.partitions.choice import partition_process
+from dualview.partitions.pitman_yor import PitmanYor
 from dualview.posterior.diagnostics import check_enough
-from dualview.settings import Settings, check_values, choices, defaults, setting_names
+from dualview.settings import (
+    ENGINES,
+    EngineSettings,
+    Gibbs,
+    Settings,
+    Variational,
+    check_values,
+    choices,
+    defaults,
+)
 from dualview.units import GaussianPrior
 
-# Settings that can be objects in an estimator, not only words and numbers.
-_WIDER = ("alpha", "partition", "agreement", "feature_prior", "behavior_prior", "seed")
+_MOVED = ("partition", "n_whole", *defaults(Gibbs))
+_PLAIN = ("n_draws", "n_chains", "max_time", "spread_prior", "link", "pooling")
 
 
-def settings_of(estimator: Any) -> Settings:
-    """An estimator's parameters as settings; those that can be objects are left at their
-    defaults."""
-    return Settings(
-        **{name: getattr(estimator, name) for name in setting_names(Settings) if name not in _WIDER}
-    )
+@dataclass(frozen=True)
+class Parameters:
+    """What an estimator's parameters say.
 
+    n_clusters, process: the fixed number of clusters, or the process that infers it; both None for
+    a Dirichlet process. n_full_draws: about how many draws of each chain are kept in full; None for
+    all.
+    """
 
-def check_parameters(estimator: Any) -> None:
-    """Raise where a parameter is impossible, whatever the data."""
-    check_values(
-        Settings,
-        {name: getattr(estimator, name) for name in setting_names(Settings) if name not in _WIDER},
-    )
-    whole_number(estimator.n_auxiliary, "n_auxiliary", 1)
-    check_length(
-        estimator.n_warmup,
-        estimator.n_draws,
-        estimator.thin,
-        estimator.n_chains,
-        estimator.max_draws,
-    )
-    if (
-        estimator.engine == "variational"
-        and isinstance(estimator.init, str)
-        and estimator.init == "variational"
-    ):
-        raise InputError(
-            'init="variational" is for engine="gibbs"; a variational fit starts from "kmeans", '
-            '"one" or labels.'
+    n_clusters: int | None
+    process: PitmanYor | None
+    alpha: Any
+    n_draws: int
+    n_chains: int
+    max_time: float | None
+    engine: Gibbs | Variational
+    columns: Mapping[str, Any] | None
+    feature_prior: GaussianPrior | str | None
+    behavior_prior: GaussianPrior | str | None
+    spread_prior: str
+    link: str | None
+    pooling: str | None
+    agreement: Any
+    n_full_draws: int | None
+    checkpoint: Any
+    n_jobs: int | None
+    random_state: Any
+    progress: Any
+
+    @classmethod
+    def of(cls, estimator: BaseEstimator, *, warn: bool = True) -> "Parameters":
+        """The parameters of an estimator; raises where one is impossible, whatever the data.
+
+        warn: of parameters that have moved, in the name of whoever called the caller.
+        """
+        given = estimator.get_params(deep=False)
+        moved = {name: given.pop(name) for name in _MOVED}
+        moved = {name: value for name, value in moved.items() if not _is_usual(name, value)}
+        check_values(Settings, {name: given[name] for name in _PLAIN})
+        engine, process = engine_of(given.pop("engine")), given["n_clusters"]
+        if isinstance(process, PitmanYor):
+            given["n_clusters"] = None
+        else:
+            process = partition_process(moved.get("partition"))
+        check_values(Settings, {"n_clusters": given["n_clusters"]})
+        n_full_draws = _n_full_draws(given.pop("keep"), moved)
+        if moved:
+            own, advice = _moved_to(engine, moved)
+            engine = replace(engine, **own)
+            if warn:
+                warnings.warn(advice, FutureWarning, stacklevel=3)
+        found = cls(**given, process=process, engine=engine, n_full_draws=n_full_draws)
+        _check(found)
+        return found
+
+    @property
+    def settings(self) -> Settings:
+        """Those that decide how long chains run and what they keep."""
+        own = (
+            {name: getattr(self.engine, name) for name in ("n_warmup", "thin", "max_draws")}
+            if (isinstance(self.engine, Gibbs))
+            else {}
         )
-    if estimator.engine == "gibbs" and not settings_of(estimator).is_fixed:
-        check_enough(estimator.n_draws, estimator.n_chains)
-    if estimator.columns is not None and not isinstance(estimator.columns, Mapping):
+        if self.n_full_draws is not None:
+            own |= {"keep": "summary", "n_whole": self.n_full_draws}
+        return Settings(n_draws=self.n_draws, max_time=self.max_time, **own)
+
+    @property
+    def every(self) -> int | None:
+        """Which of the draws are kept in full; None for all."""
+        return None if self.n_full_draws is None else max(1, self.n_draws // self.n_full_draws)
+
+    @property
+    def n_kept(self) -> int:
+        """Draws of all chains that are kept in full."""
+        return self.n_chains * min(self.n_draws, self.n_full_draws or self.n_draws)
+
+
+def engine_of(given: Any) -> Gibbs | Variational:
+    """The engine that ``engine`` of an estimator stands for: a record, or a word for its
+    defaults."""
+    if isinstance(given, Gibbs | Variational):
+        return given
+    if isinstance(given, str) and given in ENGINES:
+        return ENGINES[given]()
+    raise InputError(
+        'engine must be "gibbs" or "variational", or dv.Gibbs(...) or dv.Variational(...) with '
+        f"settings; got {given!r}."
+    )
+
+
+def _is_usual(name: str, value: Any) -> bool:
+    """Whether a parameter that has moved is at its default."""
+    usual = {**defaults(Settings), **defaults(Gibbs)}[name]
+    return value is usual or (type(value) is type(usual) and bool(value == usual))
+
+
+def _n_full_draws(keep: Any, moved: Mapping[str, Any]) -> int | None:
+    """How many draws of a chain are kept in full, about; None for all."""
+    check_values(Settings, {name: moved[name] for name in ("n_whole",) if name in moved})
+    if isinstance(keep, str) and keep in choices(Settings)["keep"]:
+        n_whole = int(moved.get("n_whole", defaults(Settings)["n_whole"]))
+        return n_whole if keep == "summary" else None
+    if isinstance(keep, abstract.Integral) and not isinstance(keep, bool):
+        return whole_number(keep, "keep", 1)
+    raise InputError(
+        'keep must be "draws", "summary" or a whole number, the draws of each chain that a summary '
+        f"keeps in full; got {keep!r}."
+    )
+
+
+def _moved_to(engine: Gibbs | Variational, moved: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Which settings that were given to the estimator are the engine's, and a text that says where
+    all of them belong."""
+    names = [item.name for item in fields(engine) if item.name in moved]
+    usual = type(engine)()
+    twice = [name for name in names if replace(usual, **{name: vars(engine)[name]}) != usual]
+    if twice:
+        raise InputError(
+            f"{', '.join(twice)}: given both to the estimator and to its engine, "
+            f"dv.{type(engine).__name__}(...). Leave out the one of the parameters."
+        )
+    words = ", ".join(
+        f"{name}={moved[name]!r}" if isinstance(moved[name], str | int | float) else f"{name}=..."
+        for name in names
+    )
+    places = [f"engine=dv.{type(engine).__name__}({words})"] if names else []
+    if "partition" in moved:
+        places.append("n_clusters=dv.PitmanYor(...)")
+    if "n_whole" in moved:
+        places.append(f"keep={moved['n_whole']}")
+    idle = [name for name in moved if name in defaults(Gibbs) and name not in names]
+    Gibbs(**{name: moved[name] for name in idle})  # raises where one is impossible
+    advice = f"use {', '.join(places)}" if places else ""
+    if idle:
+        own = f'with engine="{engine.word}" leave out {", ".join(idle)}, without effect there'
+        advice += f"; {own}" if places else own
+    return {name: moved[name] for name in names}, (
+        f"Parameters of DualViewMixture have moved ({', '.join(moved)}) and work in their old "
+        f"place in this release only: {advice}."
+    )
+
+
+def _check(parameters: Parameters) -> None:
+    """Raise where a parameter is impossible, whatever the data."""
+    engine = parameters.engine
+    if isinstance(engine, Gibbs):
+        check_length(
+            engine.n_warmup,
+            parameters.n_draws,
+            engine.thin,
+            parameters.n_chains,
+            engine.max_draws,
+        )
+        if not parameters.settings.is_fixed:
+            check_enough(parameters.n_draws, parameters.n_chains)
+    else:
+        check_length(None, parameters.n_draws, 1, parameters.n_chains)
+    if parameters.columns is not None and not isinstance(parameters.columns, Mapping):
         raise InputTypeError(
             f'columns must be a dictionary of kinds by name, such as {{"age": "rounded"}}; got '
-            f"{estimator.columns!r:.80}."
+            f"{parameters.columns!r:.80}."
         )
-    concentration(estimator.alpha)
-    if isinstance(estimator.agreement, Mapping) or agreement_prior(estimator.agreement) is not None:
-        _check_agreement(estimator)
-    if partition_process(estimator.partition) is not None and estimator.n_clusters is not None:
+    concentration(parameters.alpha)
+    agreement = parameters.agreement
+    if isinstance(agreement, Mapping) or agreement_prior(agreement) is not None:
+        _check_agreement(parameters)
+    if parameters.process is not None and parameters.n_clusters is not None:
         raise InputError(
             "partition is for an inferred number of clusters; got "
-            f"n_clusters={estimator.n_clusters} as well. Leave one out."
+            f"n_clusters={parameters.n_clusters} as well. Leave one out."
         )
     for name in ("feature_prior", "behavior_prior"):
-        _check_prior(name, getattr(estimator, name))
-    _check_running(
-        estimator.n_jobs, estimator.checkpoint, estimator.checkpoint_interval, estimator.progress
-    )
+        _check_prior(name, getattr(parameters, name))
+    _check_running(parameters.n_jobs, parameters.checkpoint, parameters.progress)
 
 
-def _check_agreement(estimator: Any) -> None:
+def _check_agreement(parameters: Parameters) -> None:
     """Raise where views that may disagree do not go with another parameter."""
-    if estimator.engine == "variational":
+    if isinstance(parameters.engine, Variational):
         raise InputError(
             'agreement is for engine="gibbs": the variational engine gives both views the same '
             "clusters."
         )
-    if estimator.n_clusters == 1:
+    if parameters.n_clusters == 1:
         raise InputError(
             "agreement has no meaning with n_clusters=1: users cannot look and act differently "
             "in one cluster."
         )
 
 
-def _check_running(n_jobs: Any, checkpoint: Any, checkpoint_interval: Any, progress: Any) -> None:
+def _check_running(n_jobs: Any, checkpoint: Any, progress: Any) -> None:
     """Raise where a parameter that changes no draw is impossible."""
     if n_jobs is not None and (not isinstance(n_jobs, abstract.Integral) or n_jobs == 0):
         raise InputError(
             f"n_jobs must be None or a whole number other than 0 (-1: all cores); got {n_jobs!r}."
         )
-    positive_number(checkpoint_interval, "checkpoint_interval")
     if not (checkpoint is None or isinstance(checkpoint, str | os.PathLike)):
         raise InputError(f"checkpoint must be a folder's path or None; got {checkpoint!r}.")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
@@ -121,39 +257,43 @@ def _check_prior(name: str, value: Any) -> None:
     )
 
 
-def _check_several(estimator: Any, behavior: SeveralBehaviors) -> None:
+def _check_several(parameters: Parameters, behavior: SeveralBehaviors) -> None:
     """Raise where a parameter does not go with several behaviors."""
-    asked = {'engine="variational"': estimator.engine, 'init="variational"': estimator.init}
-    for text, value in asked.items():
-        if isinstance(value, str) and value == "variational":
-            raise InputError(
-                f"{text} takes one behavior, not a list or a dictionary of them: the variational "
-                "engine has none."
-            )
-    if estimator.pooling is not None and len(behavior.parts) > 1:
+    if _approximates(parameters.engine):
+        name = "init" if isinstance(parameters.engine, Gibbs) else "engine"
+        raise InputError(
+            f'{name}="variational" takes one behavior, not a list or a dictionary of them: the '
+            "variational engine has none."
+        )
+    if parameters.pooling is not None and len(behavior.parts) > 1:
         raise InputError(
             'pooling="cluster" is for a fit of one behavior; this one has '
             f"{', '.join(behavior.parts)}. Leave pooling at None."
         )
 
 
-def check_use(estimator: Any, data: Data) -> None:
+def _approximates(engine: EngineSettings) -> bool:
+    """Whether there is a variational approximation in a fit by an engine."""
+    return isinstance(engine, Variational) or engine.starts_at_approximation
+
+
+def check_use(parameters: Parameters, data: Data) -> None:
     """Raise where a parameter does not go with the data of a fit, and warn of one without
     effect."""
     if isinstance(data.behavior, SeveralBehaviors):
-        _check_several(estimator, data.behavior)
+        _check_several(parameters, data.behavior)
     has_behavior = data.behavior is not None
     for name, is_there in (
         ("feature_prior", data.has_numbers),
         ("behavior_prior", has_behavior),
         ("pooling", has_behavior),
     ):
-        if not is_there and getattr(estimator, name) is not None:
+        if not is_there and getattr(parameters, name) is not None:
             warnings.warn(
                 f"{name} is not used: there is no such view in this fit.", DataWarning, stacklevel=3
             )
-    if estimator.spread_prior != defaults(Settings)["spread_prior"] and (
-        not has_behavior or estimator.pooling is not None
+    if parameters.spread_prior != defaults(Settings)["spread_prior"] and (
+        not has_behavior or parameters.pooling is not None
     ):
         reason = (
             "there is no behavior in this fit"
@@ -161,17 +301,17 @@ def check_use(estimator: Any, data: Data) -> None:
             else "users of a cluster share one latent behavior"
         )
         warnings.warn(f"spread_prior is not used: {reason}.", DataWarning, stacklevel=3)
-    if estimator.n_clusters == 1 and estimator.alpha is not None:
+    if parameters.n_clusters == 1 and parameters.alpha is not None:
         warnings.warn(
             "alpha is not used: with one cluster there is none.", DataWarning, stacklevel=3
         )
-    if estimator.link is not None and (not data.has_features or data.behavior is None):
+    if parameters.link is not None and (not data.has_features or data.behavior is None):
         missing = "a behavior" if data.has_features else "features X"
         raise InputError(
             f'link="linear" joins features and behavior; this fit lacks {missing}. Give both, or '
             "link=None."
         )
-    if agreement_priors(estimator.agreement, data.tables) is not None and (
+    if agreement_priors(parameters.agreement, data.tables) is not None and (
         not data.has_features or data.behavior is None
     ):
         missing = "a behavior" if data.has_features else "features X"
@@ -180,29 +320,27 @@ def check_use(estimator: Any, data: Data) -> None:
             "agreement=None."
         )
     if data.tables:
-        _check_tables(estimator, data)
-    if estimator.n_clusters is not None and estimator.n_clusters > data.n_users:
+        _check_tables(parameters, data)
+    if parameters.n_clusters is not None and parameters.n_clusters > data.n_users:
         raise InputError(
             f"n_clusters must be at most the number of users, {data.n_users}; got "
-            f"{estimator.n_clusters}."
+            f"{parameters.n_clusters}."
         )
 
 
-def _check_tables(estimator: Any, data: Data) -> None:
+def _check_tables(parameters: Parameters, data: Data) -> None:
     """Raise where a parameter does not go with features that come as several tables."""
-    if estimator.engine == "variational" or (
-        isinstance(estimator.init, str) and estimator.init == "variational"
-    ):
+    if _approximates(parameters.engine):
         raise InputError(
             'Several tables of features are for engine="gibbs"; for the variational engine join '
             "them into one."
         )
-    if isinstance(estimator.feature_prior, GaussianPrior):
+    if isinstance(parameters.feature_prior, GaussianPrior):
         raise InputError(
             "feature_prior is a GaussianPrior of one table; with several tables give a word or "
             "None: each then has its own."
         )
-    if estimator.link is not None and data.cells is not None and not data.cells.exact.all():
+    if parameters.link is not None and data.cells is not None and not data.cells.exact.all():
         raise InputError(
             'link="linear" with several tables needs complete numbers; some cells are missing or '
             "known to an interval. Join "

@@ -3,7 +3,6 @@ draws."""
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,24 +14,27 @@ from dualview.chains.schedule import schedule_of
 from dualview.engines.gibbs import GibbsEngine
 from dualview.engines.starts import Start
 from dualview.inputs.modelled import Modelled
-from dualview.inputs.parameters import settings_of
+from dualview.inputs.parameters import Parameters
 from dualview.posterior import Posterior
 from dualview.posterior.judge import Judge
+from dualview.settings import Gibbs
 
 _LOOKS = 4  # at chains of fixed length, where somebody watches
 
 
 def sampled(
-    estimator: Any,
+    parameters: Parameters,
     fit: Modelled,
     start: Start,
     folder: RunFolder | None,
     seed: np.random.SeedSequence,
 ) -> Posterior:
     """The posterior of draws from chains, which are saved in the folder, where there is one."""
-    watched = estimator.progress is True or isinstance(estimator.progress, Watcher)
-    schedule = schedule_of(settings_of(estimator), fit.data.n_users, _LOOKS if watched else 0)
-    engine = GibbsEngine(int(estimator.n_auxiliary))
+    settings = parameters.engine
+    assert isinstance(settings, Gibbs)
+    watched = parameters.progress is True or isinstance(parameters.progress, Watcher)
+    schedule = schedule_of(parameters.settings, fit.data.n_users, _LOOKS if watched else 0)
+    engine = GibbsEngine(int(settings.n_auxiliary))
     chains = [
         Chain(
             index,
@@ -42,22 +44,22 @@ def sampled(
             start,
             schedule,
             folder,
-            float(estimator.checkpoint_interval),
+            float(settings.checkpoint_interval),
         )
-        for index, child in enumerate(seed.spawn(estimator.n_chains))
+        for index, child in enumerate(seed.spawn(parameters.n_chains))
     ]
     with contextlib.ExitStack() as stack:
         progress: Progress | None = None
-        if estimator.progress is True:
-            progress = stack.enter_context(Bar(estimator.n_chains, schedule, estimator.max_time))
-        elif estimator.progress:
-            progress = estimator.progress
+        if parameters.progress is True:
+            progress = stack.enter_context(Bar(parameters.n_chains, schedule, parameters.max_time))
+        elif parameters.progress:
+            progress = parameters.progress
         judge = Judge(fit.posterior, progress if isinstance(progress, Watcher) else None)
-        drawn = run_chains(chains, estimator.n_jobs, progress, judge, estimator.max_time)
+        drawn = run_chains(chains, parameters.n_jobs, progress, judge, parameters.max_time)
     post = fit.posterior(drawn.records, drawn.length)
     if not drawn.failures:
         return post
-    return post.with_failures(_failures_text(drawn.failures, estimator.n_chains, fit, folder))
+    return post.with_failures(_failures_text(drawn.failures, parameters.n_chains, fit, folder))
 
 
 def _failures_text(

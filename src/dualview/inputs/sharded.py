@@ -9,6 +9,7 @@ from uuid import uuid4
 import numpy as np
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from dualview.behaviors.likelihoods.systems import solve
@@ -27,10 +28,18 @@ from dualview.engines.variational.sharded.mean_field import ShardedMeanField
 from dualview.engines.variational.sharded.model import ShardedModel
 from dualview.engines.variational.sharded.recipes import Given, Nearest
 from dualview.errors import DataWarning, InputError
-from dualview.inputs.approximated import distinct, facts_of, generators, posterior_of, progress_line
+from dualview.inputs.approximated import (
+    distinct,
+    facts_of,
+    generators,
+    posterior_of,
+    progress_line,
+    start_generators,
+)
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room
 from dualview.inputs.modelled import Modelled
+from dualview.inputs.parameters import Parameters
 from dualview.numerics.parallel import n_cores
 from dualview.partitions.alpha import concentration
 from dualview.partitions.choice import partition_names, partition_prior
@@ -48,28 +57,31 @@ _LEAST_LEFT = (
 _BYTES = 12  # of a user in a draw that is kept whole: cluster and coefficient
 
 
-def fit_shards(estimator: Any, shards: Shards) -> Posterior:
+def fit_shards(estimator: BaseEstimator, parameters: Parameters, shards: Shards) -> Posterior:
     """The posterior of draws from q; sets the estimator's n_features_in_ and feature_names_in_."""
-    _check(estimator, shards)
+    _check(parameters, shards)
     names = shards.feature_names
     estimator.n_features_in_ = len(names)
     estimator.__dict__.pop("feature_names_in_", None)
     if names != [f"x{j}" for j in range(len(names))]:
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    *seeds, _ = generators(estimator, seed_sequence(estimator.random_state))
+    seed = seed_sequence(parameters.random_state)
+    *seeds, _ = generators(parameters, seed)
     with (
-        crew_of(estimator.n_jobs) as crew,
+        crew_of(parameters.n_jobs) as crew,
         threadpool_limits(1),
-        progress_line(estimator.progress) as progress,
+        progress_line(parameters.progress) as progress,
     ):
         fit = modelled_shards(
-            estimator,
+            parameters,
             ShardedData(shards, crew, Source(uuid4().hex, str(shards.folder), shards.cache)),
         )
         fitted = VariationalEngine().ascents(
-            _starts(estimator, fit.model, seeds), progress, estimator.max_time
+            _starts(parameters, fit.model, start_generators(parameters, seeds, seed)),
+            progress,
+            parameters.max_time,
         )
-        post = posterior_of(estimator, fit, fitted, seeds, facts_of(fitted, None))
+        post = posterior_of(parameters, fit, fitted, seeds, facts_of(fitted, None))
     if not shards.n_threads:
         return post
     return _with_behavior(post, shards)
@@ -87,31 +99,28 @@ def crew_of(n_jobs: int | None) -> Crew:
     return Processes(n) if n > 1 else Alone()
 
 
-def _check(estimator: Any, shards: Shards) -> None:
+def _check(parameters: Parameters, shards: Shards) -> None:
     """Raise where something is asked for that fits to shards do not have."""
-    if estimator.engine != "variational":
+    engine = parameters.engine.word
+    if engine != "variational":
         raise InputError(
-            f'Shards are for engine="variational"; this estimator has engine="{estimator.engine}".'
+            f'Shards are for engine="variational"; this estimator has engine="{engine}".'
         )
     for name in ("link", "pooling", "agreement", "columns", "checkpoint"):
-        if getattr(estimator, name) is not None:
+        if getattr(parameters, name) is not None:
             raise InputError(
                 f"Fits to shards do not have {name} yet: leave it out, or fit in memory."
             )
     for name in ("feature_prior", "behavior_prior"):
-        given = getattr(estimator, name)
+        given = getattr(parameters, name)
         if isinstance(given, str) and given != "diagonal":
             raise InputError(f'{name}="{given}" is not for shards: give a GaussianPrior, or None.')
-    if estimator.n_clusters is not None and estimator.n_clusters > shards.n_users:
+    if parameters.n_clusters is not None and parameters.n_clusters > shards.n_users:
         raise InputError(
             f"n_clusters must be at most the number of users, {shards.n_users}; got "
-            f"{estimator.n_clusters}."
+            f"{parameters.n_clusters}."
         )
-    n_kept = estimator.n_chains * (
-        estimator.n_draws
-        if estimator.keep == "draws"
-        else min(estimator.n_draws, estimator.n_whole)
-    )
+    n_kept = parameters.n_kept
     check_room(len(shards.feature_names), n_kept)
     needed = float(_BYTES) * n_kept * shards.n_users
     if needed > memory():
@@ -123,35 +132,35 @@ def _check(estimator: Any, shards: Shards) -> None:
         )
 
 
-def modelled_shards(estimator: Any, raw: ShardedData) -> Modelled:
+def modelled_shards(parameters: Parameters, raw: ShardedData) -> Modelled:
     """The model of shards."""
     shards = raw.shards
-    units = {"features": _feature_units(estimator, raw)}
+    units = {"features": _feature_units(parameters, raw)}
     threads, noise_variance = ThreadUnits(), None
     if shards.n_threads:
         totals = Totals.of(raw)
         noise_variance = _noise_constant(raw, totals)
-        prior = estimator.behavior_prior or _latent_prior(raw, totals)
+        prior = parameters.behavior_prior or _latent_prior(raw, totals)
         prior.check_size(1, "behavior_prior")
         units["behavior"] = Whitening.of(prior)
         sd = float(np.sqrt(noise_variance))
         threads = ThreadUnits(float(units["behavior"].factor[0, 0]) / sd, float(prior.mean[0]), sd)
     partition = partition_prior(
-        estimator.n_clusters, concentration(estimator.alpha), estimator.partition
+        parameters.n_clusters, concentration(parameters.alpha), parameters.process
     )
     data = raw.in_units(units["features"], threads)
     model = ShardedModel.of(
-        data, units["features"].n_dims, partition, noise_variance, estimator.spread_prior
+        data, units["features"].n_dims, partition, noise_variance, parameters.spread_prior
     )
     ids = shards.ids()
     known = Data(None, shards.feature_names, None, range(shards.n_users) if ids is None else ids)
     coords = known.coords() | {"coefficient": []}
-    names = partition_names(estimator.n_clusters, estimator.alpha, estimator.partition)
+    names = partition_names(parameters.n_clusters, parameters.alpha, parameters.process)
     return Modelled(known, model, units, coords, names)
 
 
-def _feature_units(estimator: Any, raw: ShardedData) -> Whitening:
-    names, prior = raw.shards.feature_names, estimator.feature_prior
+def _feature_units(parameters: Parameters, raw: ShardedData) -> Whitening:
+    names, prior = raw.shards.feature_names, parameters.feature_prior
     if isinstance(prior, GaussianPrior):
         prior.check_size(len(names), "feature_prior")
         return Whitening.of(prior)
@@ -229,16 +238,16 @@ def _latent_prior(raw: ShardedData, totals: Totals) -> GaussianPrior:
     return GaussianPrior(float(estimate.mean()), variance)
 
 
-def _starts(estimator: Any, model: Any, seeds: list[np.random.Generator]) -> list[Maker]:
+def _starts(parameters: Parameters, model: Any, seeds: list[np.random.Generator]) -> list[Maker]:
     """What makes q to start from: k-means of the users who are looked at, others where they are
     nearest, or labels."""
-    labels = check_init(estimator.init, model.n_users, estimator.n_clusters)
+    labels = check_init(parameters.engine.init, model.n_users, parameters.n_clusters)
     bases: list[Nearest | Given] = []
     if labels is not None:
         bases.append(Given(labels, int(labels.max()) + 1))
     else:
         x = model.data.features
-        starts = distinct([KMeansStart(x, estimator.n_clusters)(rng) for rng in seeds])
+        starts = distinct([KMeansStart(x, parameters.n_clusters)(rng) for rng in seeds])
         bases += [
             Nearest(np.stack([x[z == k].mean(axis=0) for k in range(int(z.max()) + 1)]))
             for z in starts

@@ -47,7 +47,8 @@ def traces(
     >>> import dualview as dv
     >>> from dualview import plots
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
-    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features)
+    >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> model = model.fit(forum.features)
     >>> [trace.get_ylabel() for trace, _ in plots.traces(model, ["log alpha", "log_joint"])]
     ['log alpha', 'log_joint']
     """

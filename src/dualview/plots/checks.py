@@ -42,10 +42,11 @@ def checks(found: Checks, axes: Any = None) -> Panels:
     >>> from dualview import plots
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features, behavior)
+    >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> model = model.fit(forum.features, behavior)
     >>> plots.checks(model.check(refit=False)).shape
     (1, 3)
-    """  # noqa: E501
+    """
     if not isinstance(found, Checks):
         raise InputError(f"checks draws what model.check() gives; got {type(found).__name__}.")
     return draw_levels(found.levels(), axes)

@@ -53,7 +53,7 @@ def levels(
     >>> import dualview as dv
     >>> from dualview import plots
     >>> towns = pd.DataFrame({"town": ["x", "y"] * 10, "age": np.linspace(20.1, 59.7, 20)})
-    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(towns)
+    >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1).fit(towns)
     >>> plots.levels(model)[0].get_title(loc="left")
     'town'
     """

@@ -49,7 +49,8 @@ def similarity(model: DualViewMixture | Posterior, ax: "Axes | None" = None) -> 
     >>> import dualview as dv
     >>> from dualview import plots
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
-    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features)
+    >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> model = model.fit(forum.features)
     >>> plots.similarity(model).images[0].get_array().shape
     (20, 20)
     """
@@ -92,7 +93,8 @@ def clusters(
     >>> import dualview as dv
     >>> from dualview import plots
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
-    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features)
+    >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> model = model.fit(forum.features)
     >>> number, sizes = plots.clusters(model)
     >>> number.get_xlabel(), sizes.get_ylabel()
     ('number of clusters', 'size (users)')

@@ -44,11 +44,12 @@ def predictions(
     >>> from dualview import plots
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features, behavior)
+    >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> model = model.fit(forum.features, behavior)
     >>> ax = plots.predictions(model.predict_outcome(forum.test.participation), forum.test.outcome)
     >>> ax.get_ylabel()
     'outcome'
-    """  # noqa: E501
+    """
     values = _outcomes(prediction, y)
     low, high = prediction.interval(probability).T
     inside = (low <= values) & (values <= high)
@@ -99,11 +100,12 @@ def calibration(prediction: NormalMixture, y: ArrayLike, ax: "Axes | None" = Non
     >>> from dualview import plots
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features, behavior)
+    >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> model = model.fit(forum.features, behavior)
     >>> ax = plots.calibration(model.predict_outcome(forum.test.participation), forum.test.outcome)
     >>> ax.get_xlabel()
     'probability of the central interval'
-    """  # noqa: E501
+    """
     values = _outcomes(prediction, y)
     held_from = np.sort(np.abs(2 * prediction.cdf(values) - 1))
     levels = np.linspace(0.0, 1.0, 401)

@@ -65,7 +65,8 @@ def features(
     >>> import dualview as dv
     >>> from dualview import plots
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
-    >>> model = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features)
+    >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> model = model.fit(forum.features)
     >>> ax = plots.features(model, forum.features)
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('feature x0', 'feature x1')
@@ -128,7 +129,8 @@ def latent(
     >>> from dualview import plots
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> model = dv.DualViewMixture(n_clusters=1, n_warmup=50, n_draws=50, n_chains=1).fit(None, behavior)
+    >>> model = dv.DualViewMixture(n_clusters=1, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> model = model.fit(None, behavior)
     >>> plots.latent(model, truth=forum.latent).get_ylabel()
     'latent coefficient'
     """  # noqa: E501

@@ -122,7 +122,7 @@ class NamedDraws:
         --------
         >>> import dualview as dv
         >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
-        >>> post = dv.DualViewMixture(n_warmup=50, n_draws=50, n_chains=1).fit(forum.features).posterior_
+        >>> post = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1).fit(forum.features).posterior_
         >>> post.interval("alpha", 0.9).shape, post.interval("features.base_mean", 0.9).shape
         ((2,), (2, 2))
         >>> low, high = post.interval("features.base_mean", 0.9).T

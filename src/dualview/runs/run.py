@@ -229,9 +229,23 @@ def _fit_run(request: Request, folder: Path, n_jobs: int, quiet: bool) -> str:
 def estimator(settings: Settings, folder: Path | None, n_jobs: int, quiet: bool) -> DualViewMixture:
     """An estimator with these settings that saves to a folder, if any, with a progress bar on a
     terminal unless quiet."""
-    parameters = settings.parameters() | {"alpha": concentration_from_text(settings.alpha)}
-    progress = not quiet and sys.stderr.isatty()
-    return DualViewMixture(**parameters, checkpoint=folder, n_jobs=n_jobs, progress=progress)
+    if settings.partition is not None and settings.n_clusters is not None:
+        raise InputError(
+            "partition is for an inferred number of clusters; got "
+            f"n_clusters={settings.n_clusters} as well. Leave one out."
+        )
+    same = ("feature_prior", "behavior_prior", "spread_prior", "link", "pooling", "agreement")
+    return DualViewMixture(
+        partition_process(settings.partition) or settings.n_clusters,
+        alpha=concentration_from_text(settings.alpha),
+        engine=settings.engine_settings(),
+        **{name: getattr(settings, name) for name in (*same, "n_draws", "max_time", "n_chains")},
+        keep=settings.n_whole if settings.keep == "summary" else settings.keep,
+        checkpoint=folder,
+        n_jobs=n_jobs,
+        random_state=settings.seed,
+        progress=not quiet and sys.stderr.isatty(),
+    )
 
 
 def _more(post: Posterior, settings: Settings) -> str:

@@ -37,6 +37,7 @@ from dualview.engines.variational.sharded.work import Task
 from dualview.errors import DualViewError, FileError, InputError
 from dualview.inputs.data import checked_data
 from dualview.inputs.modelled import Modelled, modelled
+from dualview.inputs.parameters import Parameters
 from dualview.inputs.sharded import crew_of, modelled_shards
 
 N_USERS, N_THREADS = 50, 130
@@ -77,14 +78,15 @@ def inside(
     estimator: dv.DualViewMixture, forum: dv.datasets.Forum, behavior: dv.SharedOutcome
 ) -> Modelled:
     """The model in memory."""
-    return modelled(estimator, checked_data(estimator, forum.features, behavior))
+    return modelled(Parameters.of(estimator), checked_data(estimator, forum.features, behavior))
 
 
 def sharded_model(
     estimator: dv.DualViewMixture, shards: dv.Shards, crew: Crew, key: str
 ) -> ShardedModel:
     model = modelled_shards(
-        estimator, ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache))
+        Parameters.of(estimator),
+        ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache)),
     ).model
     assert isinstance(model, ShardedModel)
     return model

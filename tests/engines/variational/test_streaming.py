@@ -19,6 +19,7 @@ from dualview.errors import ConvergenceWarning, EngineError, InputError
 from dualview.inputs.appended import appended
 from dualview.inputs.data import Data
 from dualview.inputs.modelled import modelled
+from dualview.inputs.parameters import Parameters
 from dualview.posterior.approximated import ApproximationFacts, StartFacts
 
 N_OLD, N_NEW = 16, 8
@@ -69,11 +70,13 @@ def test_the_bound_is_no_lower_than_that_of_a_fit_from_scratch(model: dv.DualVie
 @pytest.mark.parametrize("behavior", [True, False])
 def test_the_bound_rises_from_where_the_fit_before_left_it(behavior: bool) -> None:
     before = modelled(
-        _estimator(), Data(FEATURES[:N_OLD], ["a", "b"], FIRST if behavior else None, range(N_OLD))
+        Parameters.of(_estimator()),
+        Data(FEATURES[:N_OLD], ["a", "b"], FIRST if behavior else None, range(N_OLD)),
     )
     earlier = ascend(MeanField.start(before.model, LABELS[:N_OLD]), 1e-2, 200).q.responsibilities
     everything = modelled(
-        _estimator(), Data(FEATURES, ["a", "b"], ALL if behavior else None, range(N_OLD + N_NEW))
+        Parameters.of(_estimator()),
+        Data(FEATURES, ["a", "b"], ALL if behavior else None, range(N_OLD + N_NEW)),
     ).model
     first = entered(everything, earlier)
     np.testing.assert_array_equal(first[:, :N_OLD], earlier)
@@ -98,7 +101,9 @@ def test_users_enter_where_coefficients_are_too_many_to_factorise(
 
 
 def test_without_observed_views_new_users_enter_by_the_weights_of_clusters() -> None:
-    everything = modelled(_estimator(), Data(None, [], ALL, range(N_OLD + N_NEW))).model
+    everything = modelled(
+        Parameters.of(_estimator()), Data(None, [], ALL, range(N_OLD + N_NEW))
+    ).model
     earlier = np.repeat([[0.75], [0.25]], N_OLD, axis=1)
     first = entered(everything, earlier)
     assert (first[0, N_OLD:] > first[1, N_OLD:]).all()
