@@ -28,7 +28,7 @@ SEEDS = (0, 1, 2)
 def scale_alone(rng: Any, state: WorkingState) -> WorkingState:
     """``together.run`` without the move of location."""
     *observed, latent = state.views
-    base = latent.base._replace(covariance=rescale(rng, state.z, state.terms, latent))
+    base = latent.base._replace(covariance=rescale(rng, state.labels.z[0], state.terms, latent))
     return state._replace(views=(*observed, latent._replace(base=base)))
 
 

@@ -234,7 +234,7 @@ def _blocks(
     """Name, state, vectors and labels of every view, and of every block of one that has several."""
     found: list[Any] = []
     for name, vectors in model.vectors(state).items():
-        own, labels = state.views[name], state.labels(name)
+        own, labels = state.views[name], state.labels.of(name)
         if not isinstance(own, BlockedState):
             found.append((name, own, vectors, labels))
             continue
@@ -319,8 +319,7 @@ def statistics(model: Model, state: State) -> dict[str, float]:
         result["alpha_and_clusters"] = float(
             np.arctan(np.log(state.alpha)) * np.count_nonzero(counts)
         )
-    if state.agreement is not None:
-        result |= _agreement_statistics(state)
+    result |= _agreement_statistics(state)
     if model.likelihood is not None:
         result |= _likelihood_statistics(model.held(state).likelihood, state)
     return result
@@ -328,9 +327,9 @@ def statistics(model: Model, state: State) -> dict[str, float]:
 
 def _agreement_statistics(state: State) -> dict[str, float]:
     """Of who agrees, of all labels, and of how they go together."""
-    assert state.agreement is not None
-    acts, result = state.agreement.acts, {}
-    for t, (looks, agrees, share) in enumerate(zip(*state.agreement[1:], strict=True)):
+    (acts, *tables), all_agree, shares = state.labels
+    result = {}
+    for t, (looks, agrees, share) in enumerate(zip(tables, all_agree, shares, strict=True)):
         own = {
             "share": float(share),
             "agrees": float(agrees.mean()),
@@ -344,9 +343,9 @@ def _agreement_statistics(state: State) -> dict[str, float]:
             "clusters_acting": float(len(np.unique(acts))),
         }
         result |= {f"{name}{t or ''}": value for name, value in own.items()}
-    if len(state.agreement.looks) > 1:
-        first, second, *_ = state.agreement.looks
-        both = state.agreement.agrees.all(axis=0)
+    if len(tables) > 1:
+        first, second, *_ = tables
+        both = all_agree.all(axis=0)
         result |= {
             "tables_alike": float((first == second).mean()),
             "agrees_in_all": float(both.mean()),

@@ -7,6 +7,7 @@ import pytest
 import naive
 from dualview.behaviors import SharedOutcome
 from dualview.model import Model, State
+from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from dualview.units import GaussianPrior
 from dualview.views.gaussian.view import GaussianState
@@ -99,9 +100,8 @@ class Case:
         if state.latent is not None:
             coefficients = np.empty(0) if state.coefficients is None else state.coefficients
             params = {"noise_precision": state.noise_precision, "coefficients": coefficients}
-        return State(
-            state.z, 1.0 if state.alpha is None else state.alpha, views, state.latent, params
-        )
+        labels, alpha = LabelsByView.agreeing(state.z), 1.0 if state.alpha is None else state.alpha
+        return State(labels, alpha, views, state.latent, params)
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)

@@ -1,7 +1,7 @@
 """Views + behavior + partition prior = a model: its state, its log joint density, a draw from its
 prior.
 
-Everything here is in working units. features (U, D) observed, latent (U, q), z (U,).
+Everything here is in working units. features (U, D) observed, latent (U, q).
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from dualview.behaviors.base import check_inherits
 from dualview.behaviors.records import Params
 from dualview.columns.layout import Layout
 from dualview.numerics.hyperprior import SPREADS
-from dualview.partitions.agreement import Agreement, AgreementPrior, count_customers, draw_labels
+from dualview.partitions.agreement import AgreementPrior, LabelsByView, draw_labels
 from dualview.partitions.priors import PartitionPrior
 from dualview.views import (
     BlockedView,
@@ -34,18 +34,13 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class State:
     """Everything the sampler learns. alpha is 1 where there is none; latent is None without a
-    behavior.
+    behavior."""
 
-    z (U,): the users' clusters; with agreement, where users need not act as they look, those of the
-    first table of features.
-    """
-
-    z: NDArray[np.int64]
+    labels: LabelsByView
     alpha: float
     views: Mapping[str, ViewState]
     latent: Array | None = None
     params: Params = field(default_factory=dict)
-    agreement: Agreement | None = None
 
     @property
     def n_components(self) -> int:
@@ -54,31 +49,13 @@ class State:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Users per component (K,); those who do not agree count in the component of each label
-        that was drawn apart."""
-        return count_customers(self.z, self.agreement, self.n_components)
+        """Customers of every component, (K,): users, where all views share one label."""
+        return self.labels.count_customers(self.n_components)
 
     @property
-    def acts(self) -> NDArray[np.int64]:
-        """The labels of behavior, (U,)."""
-        return self.z if self.agreement is None else self.agreement.acts
-
-    @property
-    def roles(self) -> NDArray[np.int64]:
-        """The labels that draws keep as z: those of behavior where several tables have labels of
-        their own."""
-        return (
-            self.z
-            if self.agreement is None or len(self.agreement.looks) == 1
-            else self.agreement.acts
-        )
-
-    def labels(self, view: str) -> NDArray[np.int64]:
-        """The labels of a view, by its name, (U,); of observed ones (T, U) where several tables
-        have labels of their own."""
-        if self.agreement is None or len(self.agreement.looks) == 1:
-            return self.acts if view == "behavior" else self.z
-        return self.acts if view == "behavior" else self.agreement.looks
+    def z(self) -> NDArray[np.int64]:
+        """The labels that draws keep as z, (U,)."""
+        return self.labels.kept
 
 
 @dataclass(frozen=True)
@@ -115,7 +92,7 @@ class Model:
     def __post_init__(self) -> None:
         if not self.observed and self.likelihood is None:
             raise ValueError("a model needs features, a likelihood or both")
-        if self.agreement is not None and (not self.observed or self.likelihood is None):
+        if self.agreements and (not self.observed or self.likelihood is None):
             raise ValueError("views can disagree only where there are features and a likelihood")
         if self.likelihood is not None:
             check_inherits(self.likelihood, Likelihood, "The likelihood of a model")
@@ -241,40 +218,32 @@ class Model:
             return held.log_joint(state)
         total = self.partition.log_density(state.counts, state.alpha)
         for name, x in self.vectors(state).items():
-            total += self.views[name].log_joint(state.views[name], x, state.labels(name))
-        if state.agreement is not None:
-            total += state.agreement.log_density()
-            total += sum(
-                own.log_density(share)
-                for own, share in zip(self.agreements, state.agreement.shares, strict=True)
-            )
+            total += self.views[name].log_joint(state.views[name], x, state.labels.of(name))
+        total += state.labels.log_density()
+        for own, share in zip(self.agreements, state.labels.shares, strict=True):
+            total += own.log_density(share)
         if self.likelihood is not None and state.latent is not None:
             total += self.likelihood.log_density(state.latent, state.params)
         return total
 
     def draw_prior(self, rng: np.random.Generator) -> State:
         """Everything but the data, from the prior."""
-        alpha, agreement = self.partition.draw_alpha(rng), None
-        if self.agreement is None:
-            z = acts = self.partition.draw(rng, self.n_users, alpha)
-        else:
-            shares = np.array([own.draw(rng) for own in self.agreements])
-            agrees = rng.random((len(shares), self.n_users)) < shares[:, None]
-            acts, looks = draw_labels(rng, self.partition, alpha, agrees)
-            agreement, z = Agreement(acts, looks, agrees, shares), looks[0]
-        largest = acts.max() if agreement is None else max(acts.max(), agreement.looks.max())
-        n_components = self.partition.n_components or int(largest) + 1
+        alpha = self.partition.draw_alpha(rng)
+        shares = np.array([own.draw(rng) for own in self.agreements])
+        labels = draw_labels(rng, self.partition, alpha, self.n_users, shares)
+        n_components = self.partition.n_components or int(labels.z.max()) + 1
         views = {name: view.draw_prior(rng, n_components) for name, view in self.views.items()}
         if self.likelihood is None:
-            return State(z, alpha, views)
-        latent = self.views["behavior"].simulate(rng, views["behavior"], acts)
-        return State(z, alpha, views, latent, self.likelihood.draw_prior(rng, acts), agreement)
+            return State(labels, alpha, views)
+        latent = self.views["behavior"].simulate(rng, views["behavior"], labels.behavior)
+        params = self.likelihood.draw_prior(rng, labels.behavior)
+        return State(labels, alpha, views, latent, params)
 
     def simulate(self, rng: np.random.Generator, state: State) -> "Model":
         """The same model with new data drawn given the state."""
         likelihood = self.likelihood
         drawn = {
-            name: view.simulate(rng, state.views[name], state.labels(name))
+            name: view.simulate(rng, state.views[name], state.labels.of(name))
             for name, view in self.views.items()
             if name in self.observed
         }

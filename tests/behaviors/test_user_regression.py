@@ -12,6 +12,7 @@ from dualview.behaviors import Behavior
 from dualview.engines.gibbs import GibbsEngine
 from dualview.errors import DataWarning, InputError
 from dualview.model import Model, State
+from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.priors import ChineseRestaurant
 from dualview.units import GaussianPrior
 
@@ -523,7 +524,8 @@ class TestScores:
         latent = units.to_working(exact) + 1e-3 * rng.standard_normal(exact.shape)
         precision = np.full(self.N_USERS, 1e3) if likelihood.by_cluster else 1e3
         view = model.views["behavior"].start(rng, latent, z, 5)
-        return model, State(z, 1.0, {"behavior": view}, latent, {"noise_precision": precision})
+        labels, params = LabelsByView.agreeing(z), {"noise_precision": precision}
+        return model, State(labels, 1.0, {"behavior": view}, latent, params)
 
     @pytest.mark.parametrize("noise", ["shared", "cluster"])
     def test_the_noise_does_not_collapse(self, noise):

@@ -16,6 +16,7 @@ from dualview.engines.base import Engine, Info
 from dualview.engines.gibbs import GibbsEngine
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
+from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.priors import ChineseRestaurant
 
 N_USERS = 5
@@ -35,7 +36,7 @@ class Counting(Engine):
 
     def start(self, rng: np.random.Generator, model: Model, z: np.ndarray) -> State:
         return State(
-            z,
+            LabelsByView.agreeing(z),
             1.0,
             {name: view.draw_prior(rng, int(z.max()) + 1) for name, view in model.views.items()},
         )
@@ -51,7 +52,8 @@ class Counting(Engine):
         for _ in range(n_steps):
             if state.alpha >= self.fails_at:
                 raise DegenerateError("Numbers ran out.")
-            state = replace(state, alpha=state.alpha + 1.0, z=rng.permutation(state.z))
+            labels = LabelsByView.agreeing(rng.permutation(state.z))
+            state = replace(state, alpha=state.alpha + 1.0, labels=labels)
         return state, Info(2, 0, n_steps, None, state if keep[n_steps - 1] else None)
 
     def steps_at_once(self, model: Model) -> int:  # noqa: ARG002

@@ -1,5 +1,4 @@
-"""The prior of agreement: words for it, its density, its draws, and labels drawn given who
-agrees."""
+"""The prior of agreement: words for it, its density, its draws; labels by view, and their prior."""
 
 import math
 
@@ -9,16 +8,15 @@ from scipy import integrate, stats
 
 import dualview as dv
 from checks import ACCEPT
-from dualview.engines.gibbs.apart.moves import draw_share
+from dualview.engines.gibbs.moves.agreement import draw_share
 from dualview.errors import InputError
 from dualview.numerics.streams import stream_of
 from dualview.partitions.agreement import (
     LEARNT,
-    Agreement,
     KnownAgreement,
+    LabelsByView,
     agreement_prior,
     agreement_text,
-    count_customers,
     draw_labels,
 )
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
@@ -63,11 +61,10 @@ def test_density_integrates_to_one() -> None:
 def test_ratio_of_the_share() -> None:
     """(C19): p(ρ | agrees) of the redraw is the joint density up to a constant."""
     agrees = np.array([True, True, False, True, False])
-    z = np.zeros(5, dtype=np.int64)
+    z = np.zeros((2, 5), dtype=np.int64)
     prior, after = dv.Beta(1.5, 2.0), stats.beta(1.5 + 3, 2.0 + 2)
     joint = [
-        Agreement(z, z[None], agrees[None], np.array([share])).log_density()
-        + prior.log_density(share)
+        LabelsByView(z, agrees[None], np.array([share])).log_density() + prior.log_density(share)
         for share in (0.2, 0.7)
     ]
     assert joint[1] - joint[0] == pytest.approx(after.logpdf(0.7) - after.logpdf(0.2))
@@ -79,32 +76,57 @@ def test_ratio_of_the_share() -> None:
 
 
 def test_impossible_states_have_no_density() -> None:
-    z, one = np.zeros(2, dtype=np.int64), np.array([1.0])
-    assert Agreement(z, z[None], np.array([[True, False]]), one).log_density() == -math.inf
-    assert Agreement(z, z[None], np.array([[True, True]]), one).log_density() == 0.0
+    z, one = np.zeros((2, 2), dtype=np.int64), np.array([1.0])
+    assert LabelsByView(z, np.array([[True, False]]), one).log_density() == -math.inf
+    assert LabelsByView(z, np.array([[True, True]]), one).log_density() == 0.0
+    assert LabelsByView.agreeing(z[0]).log_density() == 0.0
 
 
 @pytest.mark.parametrize("partition", [ChineseRestaurant(), FiniteDirichlet(3)])
 def test_labels_from_the_prior(partition: PartitionPrior) -> None:
     """Two labels of one user who does not agree are the same as often as those of two users are."""
-    rng, agrees = np.random.default_rng(1), np.array([[True, False, False], [True, True, False]])
-    n, same_user, same_view, same_tables = 8_000, [], [], []
+    rng, shares = np.random.default_rng(1), np.array([0.4, 0.7])
+    n, agreed, same_user, same_view, same_tables = 8_000, [], [], [], []
     for _ in range(n):
-        acts, (first, second) = draw_labels(rng, partition, 0.7, agrees)
-        assert first[0] == second[0] == acts[0]
-        assert second[1] == acts[1]
-        same_user.append(first[1] == acts[1])
-        same_view.append(first[0] == first[1])
-        same_tables.append(first[2] == second[2])
-    error = np.sqrt(0.5 / n)
-    assert abs(np.mean(same_user) - np.mean(same_view)) < ACCEPT * error
-    assert abs(np.mean(same_tables) - np.mean(same_view)) < ACCEPT * error
+        (acts, first, second), agrees, _ = draw_labels(rng, partition, 0.7, 3, shares)
+        np.testing.assert_array_equal(first[agrees[0]], acts[agrees[0]])
+        np.testing.assert_array_equal(second[agrees[1]], acts[agrees[1]])
+        agreed.append(agrees.mean(axis=1))
+        same_view.append(acts[0] == acts[1])
+        if not agrees[0, 1]:
+            same_user.append(first[1] == acts[1])
+        if not agrees[:, 2].any():
+            same_tables.append(first[2] == second[2])
+    assert np.abs(np.mean(agreed, axis=0) - shares).max() < ACCEPT * np.sqrt(0.25 / (3 * n))
+    for same in (same_user, same_tables):
+        error = np.sqrt(0.25 / len(same) + 0.25 / n)
+        assert abs(np.mean(same) - np.mean(same_view)) < ACCEPT * error
+
+
+def test_where_nobody_can_disagree_there_is_one_label() -> None:
+    labels = draw_labels(np.random.default_rng(1), ChineseRestaurant(), 0.7, 5, np.empty(0))
+    assert labels.z.shape == (1, 5)
+    z = ChineseRestaurant().draw(np.random.default_rng(1), 5, 0.7)
+    for own in (labels.behavior, labels.kept, labels.of("features"), labels.of("behavior")):
+        np.testing.assert_array_equal(own, z)
+
+
+def test_labels_of_views() -> None:
+    z = np.arange(12).reshape(3, 4)
+    two, three = (LabelsByView(z[:n], np.ones((n - 1, 4), bool), np.ones(n - 1)) for n in (2, 3))
+    for own, wanted in (
+        (two.of("behavior"), z[0]),
+        (two.of("features"), z[1]),
+        (two.kept, z[1]),
+        (three.of("behavior"), z[0]),
+        (three.of("features"), z[1:]),
+        (three.kept, z[0]),
+    ):
+        np.testing.assert_array_equal(own, wanted)
 
 
 def test_customers() -> None:
-    z, acts = np.array([0, 1, 1]), np.array([0, 2, 1])
-    counts = count_customers(
-        z, Agreement(acts, z[None], np.array([[True, False, False]]), np.array([0.5])), 4
-    )
-    np.testing.assert_array_equal(counts, [1, 3, 1, 0])
-    np.testing.assert_array_equal(count_customers(z, None, 3), [1, 2, 0])
+    z = np.array([[0, 2, 1], [0, 1, 1]])
+    labels = LabelsByView(z, np.array([[True, False, False]]), np.array([0.5]))
+    np.testing.assert_array_equal(labels.count_customers(4), [1, 3, 1, 0])
+    np.testing.assert_array_equal(LabelsByView.agreeing(z[1]).count_customers(3), [1, 2, 0])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dualview.chains.storage import Moments
 from dualview.model import Model, State
-from dualview.partitions.agreement import Agreement
+from dualview.partitions.agreement import LabelsByView
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -48,11 +48,11 @@ class Snapshot:
         result: Arrays = {"z": self.state.z, "alpha": np.asarray(self.state.alpha)}
         if self.state.latent is not None:
             result["latent"] = self.state.latent
-        if self.state.agreement is not None:
-            result |= {
-                f"agreement.{name}": np.asarray(value)
-                for name, value in self.state.agreement._asdict().items()
-            }
+        labels = self.state.labels
+        if len(labels.z) > 1:
+            parts = {"acts": labels.behavior, "looks": labels.z[1:]}
+            parts |= {"agrees": labels.agrees, "shares": labels.shares}
+            result |= {f"agreement.{name}": value for name, value in parts.items()}
         result |= {f"params.{name}": np.asarray(value) for name, value in self.state.params.items()}
         views = self.parts or {
             name: view.component_parts | view.base_parts for name, view in self.state.views.items()
@@ -78,11 +78,7 @@ class Snapshot:
             for name, value in arrays.items()
             if name.startswith("params.")
         }
-        agreement = None
-        z = arrays["z"].astype(np.int64)
-        if "agreement.acts" in arrays:
-            agreement = _agreement(arrays, z)
-        state = State(z, float(arrays["alpha"]), {}, arrays.get("latent"), params, agreement)
+        state = State(_labels(arrays), float(arrays["alpha"]), {}, arrays.get("latent"), params)
         moments = None
         if "moments.n" in arrays:
             moments = Moments(
@@ -99,14 +95,16 @@ class Snapshot:
         rng.bit_generator.state = self.generator
 
 
-def _agreement(arrays: Arrays, z: NDArray[np.int64]) -> Agreement:
-    """Who agrees, as it was kept: for every table, or, before there could be several, for the
-    one."""
+def _labels(arrays: Arrays) -> LabelsByView:
+    """Labels and who agrees, as they were kept: for every table, or, before there could be several,
+    for the one."""
+    z = arrays["z"].astype(np.int64)
+    if "agreement.acts" not in arrays:
+        return LabelsByView.agreeing(z)
     agrees = np.atleast_2d(arrays["agreement.agrees"]).astype(np.bool_)
     looks = np.atleast_2d(arrays.get("agreement.looks", z)).astype(np.int64)
     shares = np.atleast_1d(
         arrays["agreement.shares" if "agreement.shares" in arrays else "agreement.share"]
     )
-    return Agreement(
-        arrays["agreement.acts"].astype(np.int64), looks, agrees, shares.astype(np.float64)
-    )
+    behavior = arrays["agreement.acts"].astype(np.int64)
+    return LabelsByView(np.vstack([behavior, looks]), agrees, shares.astype(np.float64))

@@ -191,7 +191,7 @@ class Store:
             if latent is not None:
                 self.moments = (self.moments or Moments.none(latent)).with_one(latent)
             if self.n_seen % self.times == 0:
-                self._scalars.append(row | self._anchored(state.roles, latent))
+                self._scalars.append(row | self._anchored(state.z, latent))
         if self.every is None or self.n_seen % (self.every * self.times) == 0:
             self._states.append((state, row | per_user))
             if len(self._states) * len(state.z) >= _BATCH:
@@ -265,31 +265,30 @@ def _scalars(model: Model, state: State) -> tuple[Row, Row]:
     params = {f"params.{name}": value for name, value in state.params.items()}
     per_user = {f"params.{name}": params.pop(f"params.{name}") for name in model.per_user}
     row |= params
-    if state.agreement is not None:
-        row["agreement"] = of_tables(state.agreement.shares)
+    shares = state.labels.shares
+    if len(shares):
+        row["agreement"] = shares if len(shares) > 1 else shares[0]
     for name, view in state.views.items():
         row |= {f"{name}.{part}": value for part, value in view.base_parts.items()}
     whole = [name for name in row if name in _WHOLE or name.endswith(_WHOLE_ENDING)]
     return row, per_user | {name: row.pop(name) for name in whole}
 
 
-def of_tables(values: NDArray[Any]) -> Any:
-    """What there is of each table, (T, …): of the one alone where there is one."""
-    return values[0] if len(values) == 1 else values
-
-
 def labels_by_name(
-    acts: NDArray[Any], looks: NDArray[Any], agrees: NDArray[Any]
+    z: NDArray[np.int32], agrees: NDArray[np.bool_], shares: NDArray[np.float64]
 ) -> dict[str, NDArray[Any]]:
-    """Labels of behavior (n, U) and of tables (n, T, U), and who agrees (n, T, U), in n draws, as
-    they are kept.
+    """Labels (n, G, U), who agrees (n, G − 1, U) and ρ (n, G − 1) in n draws, as they are kept.
 
-    With one table z are its labels, and z_behavior those of behavior; with several, z are those of
-    behavior.
+    With one table that need not agree z are its labels, and z_behavior those of behavior; else z
+    are those of behavior.
     """
-    if looks.shape[1] == 1:
-        return {"z_behavior": acts.astype(np.int32), "agrees": agrees[:, 0]}
-    return {"z": acts.astype(np.int32), "z_tables": looks.astype(np.int32), "agrees": agrees}
+    n_groups = z.shape[1]
+    if n_groups == 1:
+        return {"z": z[:, 0]}
+    if n_groups == 2:
+        found = {"z": z[:, 1], "z_behavior": z[:, 0], "agrees": agrees[:, 0]}
+        return found | {"agreement": shares[:, 0]}
+    return {"z": z[:, 0], "z_tables": z[:, 1:], "agrees": agrees, "agreement": shares}
 
 
 def _stacked(rows: list[Row]) -> dict[str, NDArray[Any]]:
@@ -301,15 +300,10 @@ def _packed(model: Model, draws: list[tuple[State, Row]]) -> Record:
     states = [state for state, _ in draws]
     first, counts = states[0], [state.counts for state in states]
     fixed = _stacked([row for _, row in draws])
-    fixed["z"] = np.array([state.z for state in states], dtype=np.int32)
-    agreements = [state.agreement for state in states if state.agreement is not None]
-    if agreements:
-        fixed |= labels_by_name(
-            *(
-                np.array([getattr(own, name) for own in agreements])
-                for name in ("acts", "looks", "agrees")
-            )
-        )
+    z, agrees, shares = (
+        np.array(part) for part in zip(*(state.labels for state in states), strict=True)
+    )
+    fixed |= labels_by_name(z.astype(np.int32), agrees, shares)
     fixed["n_components"] = np.array([len(row) for row in counts])
     if first.latent is not None:
         fixed["latent"] = np.array([model.functions(state) for state in states])

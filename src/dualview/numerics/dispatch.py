@@ -19,7 +19,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import lower_builtin, type_callable
 
 from dualview.numerics.compiling import compiled
@@ -405,12 +405,12 @@ def total_where(one: Any, *picked: str) -> Callable[..., Any]:
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
         own = _Own(context.typing_context, one, picked, given[:-3], given[-2])
-        sum_of_all = none = context.get_constant(result, 0.0)
+        place = cgutils.alloca_once_value(builder, context.get_constant(result, 0.0))
         for i, record in enumerate(_records(builder, given[-1], values[-1])):
-            value = own.emit(context, builder, i, values[:-3], values[-2], record, to=result)
-            takes_part = _takes_part(context, builder, i, given, values)
-            sum_of_all = builder.fadd(sum_of_all, builder.select(takes_part, value, none))
-        return sum_of_all
+            with builder.if_then(_takes_part(context, builder, i, given, values)):
+                value = own.emit(context, builder, i, values[:-3], values[-2], record, to=result)
+                builder.store(builder.fadd(builder.load(place), value), place)
+        return builder.load(place)
 
     _give_compiled_twin(call, [*names, "takes_part", "places", f"{last}s"], typed, emitted)
     return call

@@ -20,39 +20,53 @@ from dualview.checks import positive_number
 from dualview.errors import InputError
 from dualview.partitions.priors import PartitionPrior
 
-Labels = NDArray[np.int64]
-
 _CALL = re.compile(r"beta\s*\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)")
 _WORDS = {None: None, "full": None}
 
 
-class Agreement(NamedTuple):
-    """What a state says of agreement: the labels of behavior, acts (U,), and of each table of
-    features, looks (T, U).
+class LabelsByView(NamedTuple):
+    """z (G, U): the users' clusters in each group of views: that of behavior first, then each table
+    of features that need not agree with it. One row where all views share one label.
 
-    agrees (T, U): whose table agrees with behavior. shares (T,): ρ, the probability that it does.
+    agrees (G − 1, U): whose table agrees with behavior. shares (G − 1,): ρ, the probability that it
+    does.
     """
 
-    acts: Labels
-    looks: Labels
+    z: NDArray[np.int64]
     agrees: NDArray[np.bool_]
     shares: NDArray[np.float64]
 
     @classmethod
-    def full(cls, z: Labels, shares: Sequence[float]) -> "Agreement":
-        """Everybody acts as they look in every table."""
-        looks = np.tile(z, (len(shares), 1))
-        return cls(
-            z.copy(),
-            looks,
-            np.ones(looks.shape, dtype=np.bool_),
-            np.array(shares, dtype=np.float64),
-        )
+    def agreeing(cls, z: NDArray[np.int64], shares: Sequence[float] = ()) -> "LabelsByView":
+        """Everybody has the label z (U,) in behavior and in a table for each of the shares."""
+        agrees = np.ones((len(shares), len(z)), dtype=np.bool_)
+        tiled = np.tile(z, (1 + len(shares), 1))
+        return cls(tiled, agrees, np.array(shares, dtype=np.float64))
 
     @property
-    def n_customers(self) -> int:
-        """Customers of the partition prior."""
-        return len(self.acts) + int((~self.agrees).sum())
+    def behavior(self) -> NDArray[np.int64]:
+        """The labels of behavior, (U,); of all views where they share them."""
+        own: NDArray[np.int64] = self.z[0]
+        return own
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """The labels that draws keep as z, (U,): those of the table where there is one, else those
+        of behavior."""
+        own: NDArray[np.int64] = self.z[1 if len(self.z) == 2 else 0]
+        return own
+
+    def of(self, view: str) -> NDArray[np.int64]:
+        """The labels of a view, by its name, (U,); of observed ones (T, U) where several tables
+        have labels of their own."""
+        if view == "behavior" or len(self.z) == 1:
+            return self.behavior
+        return self.kept if len(self.z) == 2 else self.z[1:]
+
+    def count_customers(self, n_components: int) -> NDArray[np.int64]:
+        """Customers of every component, (K,): users, and tables of theirs that do not agree."""
+        alone = np.bincount(self.z[1:][~self.agrees], minlength=n_components)
+        return np.asarray(np.bincount(self.behavior, minlength=n_components) + alone)
 
     def log_density(self) -> float:
         """ln p(who agrees | ρ); 0 ln 0 is 0."""
@@ -216,21 +230,15 @@ def agreement_text(value: Any, tables: Sequence[str] = ()) -> str | None:
 
 
 def draw_labels(
-    rng: np.random.Generator, partition: PartitionPrior, alpha: float, agrees: NDArray[np.bool_]
-) -> tuple[Labels, Labels]:
-    """The labels of behavior (U,) and of the tables (T, U) from the prior, given who agrees: those
-    of all customers."""
-    n_tables, n_users = agrees.shape
+    rng: np.random.Generator,
+    partition: PartitionPrior,
+    alpha: float,
+    n_users: int,
+    shares: NDArray[np.float64],
+) -> LabelsByView:
+    """LabelsByView from the prior given each table's ρ, (M16): those of all customers."""
+    agrees = rng.random((len(shares), n_users)) < shares[:, None]
     customers = partition.draw(rng, n_users + int((~agrees).sum()), alpha)
-    acts = customers[:n_users]
-    looks = np.tile(acts, (n_tables, 1))
-    looks[~agrees] = customers[n_users:]
-    return acts, looks
-
-
-def count_customers(z: Labels, agreement: Agreement | None, n_components: int) -> Labels:
-    """Customers of every component, (K,)."""
-    if agreement is None:
-        return np.bincount(z, minlength=n_components)
-    alone = np.bincount(agreement.looks[~agreement.agrees], minlength=n_components)
-    return np.asarray(np.bincount(agreement.acts, minlength=n_components) + alone)
+    z = np.tile(customers[:n_users], (1 + len(shares), 1))
+    z[1:][~agrees] = customers[n_users:]
+    return LabelsByView(z, agrees, shares)

@@ -518,7 +518,10 @@ class _PriorDraws:
         for name in self._model.observed:
             view = self._model.views[name]
             drawn = np.array(
-                [view.simulate(rng, state.views[name], state.labels(name)) for state in self.states]
+                [
+                    view.simulate(rng, state.views[name], state.labels.of(name))
+                    for state in self.states
+                ]
             )
             if name == "features":
                 found["features"] = feature_replicates.recorded(self._post, drawn)
@@ -552,6 +555,6 @@ def _with_cells(rng: np.random.Generator, model: Model, state: State) -> State:
     if model.features is None or model.intervals is None:
         return state
     features = model.views["features"].simulate(
-        rng, state.views["features"], state.labels("features")
+        rng, state.views["features"], state.labels.of("features")
     )
     return replace(model, features=features).restarted(state)

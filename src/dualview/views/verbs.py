@@ -242,37 +242,15 @@ def accept(rng, column, s, n, split):
     """In place: a column becomes the cluster of set s."""
 
 
-redraw_each, open_columns_each, open_column_each = (
-    each(redraw),
-    each(open_columns),
-    each(open_column),
-)
-retire_each, adopt_each, grow_each, compact_each = (
-    each(retire),
-    each(adopt),
-    each(grow),
-    each(compact),
-)
-score_each, complete_each, collapsed_each, log_densities = (
-    each(score),
-    each(complete),
-    each(collapsed),
-    in_turn(log_density),
-)
+open_columns_each, open_column_each, grow_each = each(open_columns), each(open_column), each(grow)
+retire_each, adopt_each, compact_each = each(retire), each(adopt), each(compact)
+collapsed_each, splittable_each = each(collapsed), each(splittable)
+set_user_each, set_column_each = each(set_user), each(set_column)
+total_squared_distance = total(squared_distance)
 base_widths, component_widths = total(base_width), total(component_width)
 put_bases, put_components = in_turn(put_base), in_turn(put_component)
-split_start_each, splittable_each = each(split_start), each(splittable)
-set_user_each, set_column_each, set_both_each = each(set_user), each(set_column), each(set_both)
-join_each, learn_each, propose_each, accept_each = (
-    each(join),
-    each(learn),
-    each(propose),
-    each(accept),
-)
-total_log_weight, total_level, total_distance = total(log_weight), total(level), total(distance)
-total_squared_distance = total(squared_distance)
 
-# For views with labels of their own: rows of labels (T, U), and where a view's row is.
+# For views with labels of their own: rows of labels (G, U), and which row is a view's.
 redraw_by, score_by, complete_by = (
     each_by(redraw, "z"),
     each_by(score, "table"),

@@ -9,7 +9,7 @@ import numpy as np
 import naive
 from dualview.behaviors.likelihoods.noise import draw_noise
 from dualview.engines.gibbs.moves import assignment
-from dualview.engines.gibbs.working import Outcome, WorkingState, count_users
+from dualview.engines.gibbs.working import Outcome, WorkingLabels, WorkingState, extended
 from dualview.numerics.hyperprior import PUBLISHED
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from dualview.views.base import Base, Components
@@ -88,14 +88,20 @@ class Columns:
     def start(self, n_components, n_auxiliary, room):
         """Counts, auxiliary columns and table at the beginning of a sweep."""
         n_columns = n_components + n_auxiliary + room
-        self.counts = count_users(self.z, n_components, n_auxiliary, n_columns)
+        counts = np.bincount(self.z, minlength=n_components)
+        self.counts = extended(counts, n_auxiliary, n_columns)
         self.auxiliary = np.arange(n_components, n_components + n_auxiliary)
         self.table = np.full((n_columns, len(self.z)), np.nan)
         sizes = [part.shape[1] if self.marginal else 0 for part in (self.features, self.latent)]
         self.cores = tuple(np.zeros((n_columns if size else 0, size, size)) for size in sizes)
         for column in self.auxiliary:
             retire_each(column, self.views)
-        assignment.fill(self.table, 0, 0, n_columns, self.state())
+        assignment.fill(self.log_likelihood, 0, 0, n_columns, self.state())
+
+    @property
+    def log_likelihood(self):
+        """The table as moves take it, for one group of views, in the same memory."""
+        return self.table[None]
 
     @property
     def views(self):
@@ -114,13 +120,15 @@ class Columns:
     def state(self, partition=None, *, tabulated=False):
         """What moves take; they change the arrays of this."""
         partition, n_auxiliary = partition or process(1.0), len(self.auxiliary)
-        columns = self.z, self.counts, self.views, self.terms, self.noises
+        labels = WorkingLabels.shared(self.z, len(self.views))
+        columns = labels, self.counts, self.views, self.terms, self.noises
         return WorkingState(*columns, partition, n_auxiliary, tabulated, Outcome.none())
 
     def sweep(self, rng, partition, first=0, kernel=assignment.assign, *, tabulated=False):
         """The user after the last who is done, and the number of clusters opened."""
         state = self.state(partition, tabulated=tabulated)
-        done, self.outcome = kernel(rng, first, len(self.z), self.table, 0, self.auxiliary, state)
+        users = first, len(self.z)
+        done, self.outcome = kernel(rng, *users, self.log_likelihood, 0, self.auxiliary, state)
         return done, self.outcome.n_opened
 
     def check_books(self):

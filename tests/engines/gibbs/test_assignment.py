@@ -15,7 +15,14 @@ from scipy.stats import chi2
 import naive
 from dualview.behaviors.likelihoods.noise import draw_noise
 from dualview.engines.gibbs.moves import assignment as moves
-from dualview.engines.gibbs.working import NO_WEIGHT, Outcome, compacted, count_users, grown
+from dualview.engines.gibbs.working import (
+    NO_WEIGHT,
+    Outcome,
+    WorkingLabels,
+    compacted,
+    extended,
+    grown,
+)
 from dualview.numerics.streams import stream_random
 from dualview.views.base import Components
 from dualview.views.gaussian.conditionals import draw_from_base
@@ -250,7 +257,7 @@ def test_a_sweep_with_all_in_its_table_stops_when_a_cluster_was_opened():
         done, n = case.sweep(rng, process(10.0), first=done, tabulated=True)
         opened.append(n)
         for column in case.auxiliary:
-            moves.rescore(case.table, 0, done, 20, column, case.views[:-1])
+            moves.rescore(case.log_likelihood, 0, done, 20, column, case.state())
     assert whole.sweep(other, process(10.0)) == (20, sum(opened))
     assert len(opened) > 2
     assert set(opened[:-1]) == {1}
@@ -259,7 +266,7 @@ def test_a_sweep_with_all_in_its_table_stops_when_a_cluster_was_opened():
 
 def test_users_before_the_first_and_from_the_end_on_are_left_alone():
     case, other = (Columns(3, Z, 1, 1, room=30) for _ in range(2))
-    table = case.table[:, 4:7].copy()
+    table = case.log_likelihood[:, :, 4:7].copy()
     done, _ = moves.assign(
         np.random.default_rng(4), 4, 7, table, 4, case.auxiliary, case.state(process(1.0))
     )
@@ -567,7 +574,7 @@ def test_books_stay_in_order_over_many_sweeps(n_dims, n_latent, alpha):
         case.check_books()
         for part in (*case.components, *case.latent_components):
             assert np.isfinite(part[case.counts >= 0]).all()
-        moves.fill(case.table, 0, 0, len(case.counts), case.state())
+        moves.fill(case.log_likelihood, 0, 0, len(case.counts), case.state())
         sizes[len(set(case.z))] += 1
     assert len(sizes) > 1
 
@@ -598,8 +605,8 @@ def test_columns_are_added_as_they_run_out(n_dims, n_latent, room):
     )
     tight.start(1, 2, room)
     partition = process(2e7)
-    state = moves.assign_table(
-        np.random.default_rng(12), tight.table, 0, tight.auxiliary, tight.state(partition)
+    state = moves.assign_block(
+        np.random.default_rng(12), tight.log_likelihood, 0, tight.auxiliary, tight.state(partition)
     )
     assert wide.sweep(np.random.default_rng(12), partition) == (20, state.outcome.n_opened)
     assert state.outcome.n_opened >= 17
@@ -620,8 +627,8 @@ def test_a_user_with_no_weight_is_reported_after_columns_were_added():
     case = Columns(13, [0] * 20, 1, 0, room=1)
     case.features[17] = math.nan
     case.start(1, 2, 1)
-    state = moves.assign_table(
-        np.random.default_rng(12), case.table, 0, case.auxiliary, case.state(process(2e7))
+    state = moves.assign_block(
+        np.random.default_rng(12), case.log_likelihood, 0, case.auxiliary, case.state(process(2e7))
     )
     assert state.outcome.user_without_weight == 17
     assert state.outcome.n_opened > 4
@@ -645,9 +652,9 @@ def test_grown_columns_are_the_old_ones_and_free_ones():
     noises = grown(case.state()).noises
     assert len(noises) == 2 * n
     np.testing.assert_array_equal(noises[:n], np.arange(n))
-    table = moves.widened(case.table)
-    assert table.shape == (2 * n, len(Z))
-    np.testing.assert_array_equal(table[:n], case.table)
+    table = moves.widened(case.log_likelihood)
+    assert table.shape == (1, 2 * n, len(Z))
+    np.testing.assert_array_equal(table[0, :n], case.table)
 
 
 # The pieces.
@@ -713,7 +720,7 @@ def test_a_row_holds_log_likelihoods_of_users_within_bounds(n_dims, offset, firs
     """Of the users whom the table has, the first of them at offset."""
     case = Columns(18, [0, 1, 0, 1, 0, 1], n_dims, 0, n_auxiliary=0, room=1)
     table = np.full((3, 6 - offset), 9.0)
-    moves.rescore(table, offset, first, end, 1, case.views[:-1])
+    moves.rescore(table[None], offset, first, end, 1, case.state())
     expected = np.full((3, 6), 9.0)
     expected[1, first:end] = log_likelihood(case.features, *case.components)[first:end, 1]
     np.testing.assert_allclose(table, expected[:, offset:], rtol=1e-12, atol=1e-13)
@@ -722,9 +729,17 @@ def test_a_row_holds_log_likelihoods_of_users_within_bounds(n_dims, offset, firs
 def test_a_row_sums_up_what_all_observed_views_say():
     case, other = Columns(18, Z, 2, 0), Columns(19, Z, 3, 0)
     table = np.full_like(case.table, 9.0)
-    moves.rescore(table, 0, 0, len(Z), 3, (case.views[0], other.views[0]))
+    views = (case.views[0], other.views[0], case.views[1])
+    labels = WorkingLabels.shared(case.z, len(views))
+    state = case.state()._replace(views=views, labels=labels)
+    moves.rescore(table[None], 0, 0, len(Z), 3, state)
     np.testing.assert_allclose(table[3], case.table[3] + other.table[3], rtol=1e-12)
     assert (np.delete(table, 3, axis=0) == 9.0).all()
+    groups = np.array([2, 1, 0])
+    apart = np.full((3, *table.shape), 9.0)
+    moves.rescore(apart, 0, 0, len(Z), 3, state._replace(labels=labels._replace(groups=groups)))
+    expected = [np.zeros(len(Z)), other.table[3], case.table[3]]
+    np.testing.assert_allclose(apart[:, 3], expected, rtol=1e-12)
 
 
 def test_a_table_is_filled_for_columns_in_use_within_bounds():
@@ -734,16 +749,14 @@ def test_a_table_is_filled_for_columns_in_use_within_bounds():
     np.testing.assert_allclose(case.table[used], expected[used], rtol=1e-12)
     assert np.isnan(case.table[case.counts < 0]).all()
     table = np.full((len(case.counts), 5), np.nan)
-    moves.fill(table, 3, 2, 4, case.state())
+    moves.fill(table[None], 3, 2, 4, case.state())
     np.testing.assert_allclose(table[2:4], expected[2:4, 3:8], rtol=1e-12)
     assert np.isnan(np.delete(table, [2, 3], axis=0)).all()
 
 
 def test_counts_of_columns():
-    np.testing.assert_array_equal(
-        count_users(np.array([0, 2, 2, 0, 0]), 3, 2, 7), [3, 0, 2, 0, 0, -1, -1]
-    )
-    np.testing.assert_array_equal(count_users(np.array([1, 1]), 3, 0, 3), [0, 2, 0])
+    np.testing.assert_array_equal(extended(np.array([3, 0, 2]), 2, 7), [3, 0, 2, 0, 0, -1, -1])
+    np.testing.assert_array_equal(extended(np.array([0, 2, 0]), 0, 3), [0, 2, 0])
 
 
 def test_compact_columns_are_the_occupied_ones_in_their_order():

@@ -57,9 +57,7 @@ def separable_model(partition: Any) -> Model:
 def quantities(state: State) -> dict[str, float]:
     features, behavior = state.views["features"].base, state.views["behavior"].base
     assert state.latent is not None
-    agreement = {}
-    if state.agreement is not None:
-        agreement = {"agreement": float(state.agreement.shares[0])}
+    agreement = {f"agreement {t}": float(own) for t, own in enumerate(state.labels.shares)}
     noise = {
         name: np.log(value) for name, value in state.params.items() if name == "noise_precision"
     }

@@ -11,6 +11,7 @@ from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of
+from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
 from dualview.views.base import Base
 from dualview.views.gaussian import conditionals as gaussian
@@ -42,12 +43,13 @@ def chain(
     view = GaussianState(
         GaussianView(1).draw_prior(rng, partition.n_components or 1).components, FIXED
     )
-    state = State(np.zeros(len(X), dtype=np.int64), ALPHA, {"features": view})
+    labels = LabelsByView.agreeing(np.zeros(len(X), dtype=np.int64))
+    state = State(labels, ALPHA, {"features": view})
     draws = []
     for _ in range(n):
         sums = gaussian.cluster_sums(X[:, None], state.z, state.views["features"].components.means)
         components = gaussian.draw_components(stream_of(rng), sums, FIXED)
-        state = State(state.z, ALPHA, {"features": GaussianState(components, FIXED)})
+        state = State(state.labels, ALPHA, {"features": GaussianState(components, FIXED)})
         state = reassigned(rng, model, state, n_auxiliary)
         draws.append(canonical(state.z))
     return draws

@@ -11,16 +11,16 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import naive
-from checks import ACCEPT, REJECT, batch_scores, mutate, rebind
+from checks import ACCEPT, REJECT, batch_scores, changed, mutate, substituted
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
-from dualview.engines.gibbs import GibbsEngine
-from dualview.engines.gibbs.apart import assignment, moves, split_merge, steps
-from dualview.engines.gibbs.apart.labels import Apart
-from dualview.engines.gibbs.engine import _agreement, _apart
+from dualview.engines.gibbs import GibbsEngine, blocks
+from dualview.engines.gibbs.engine import _after
+from dualview.engines.gibbs.moves import assignment, split_merge
+from dualview.engines.gibbs.working import WorkingState
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of
-from dualview.partitions.agreement import Agreement, KnownAgreement
+from dualview.partitions.agreement import KnownAgreement, LabelsByView
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
 from dualview.views.base import Base
 from dualview.views.gaussian import conditionals as gaussian
@@ -100,11 +100,11 @@ def happened(z: Any, acts: Any, agrees: Any) -> dict[str, float]:
     return found | {"clusters": float(len(np.union1d(z, acts))), "all agree": float(agrees.all())}
 
 
-def always_split(rng: Any, apart: Apart) -> Apart:
+def always_split(rng: Any, state: WorkingState) -> WorkingState:
     """Eight splits or merges in every sweep."""
-    apart = moves.with_new_columns(rng, 8, apart)
-    moves.split_and_merge(rng, 8, apart)
-    return apart
+    state = split_merge.with_new_columns(rng, 8, state)
+    split_merge.split_and_merge(rng, 8, state)
+    return state
 
 
 def chain(
@@ -125,37 +125,32 @@ def chain(
         for name in ("features", "behavior")
     }
     params = {"noise_precision": NOISE}
-    state = State(z, ALPHA, views, Y[:, None].copy(), params, Agreement.full(z, [SHARE]))
+    labels = LabelsByView.agreeing(z, [SHARE])
+    state = State(labels, ALPHA, views, Y[:, None].copy(), params)
     found = []
     for _ in range(n):
-        assert state.agreement is not None
         for name, vectors in model.vectors(state).items():
             sums = gaussian.cluster_sums(
-                vectors, state.labels(name), state.views[name].component_parts["means"]
+                vectors, state.labels.of(name), state.views[name].component_parts["means"]
             )
             views[name] = GaussianState(
                 gaussian.draw_components(stream_of(rng), sums, FIXED), FIXED
             )
-        state = State(state.z, ALPHA, dict(views), state.latent, params, state.agreement)
+        state = State(state.labels, ALPHA, dict(views), state.latent, params)
         assert state.latent is not None
         working = GibbsEngine(2).working_state(
             model, state, likelihood.terms(rng, state.latent, params)
         )
         stream = stream_of(rng)
-        apart = steps._assign(stream, split(stream, _apart(model, state, working)))
-        after = {
-            name: model.views[name].state(record)
-            for name, record in zip(views, apart.state.views, strict=True)
-        }
-        agreement = _agreement(apart)
-        state = State(apart.state.z, ALPHA, after, apart.state.views[-1].vectors, params, agreement)
-        np.testing.assert_array_equal(state.counts, apart.state.counts)
-        found.append(happened(state.z, agreement.acts, agreement.agrees[0]))
+        working = blocks.assign(stream, split(stream, working))
+        state = _after(model, working, working.views[-1].vectors, params)
+        np.testing.assert_array_equal(state.counts, working.counts)
+        found.append(happened(state.z, state.labels.behavior, state.labels.agrees[0]))
     return found
 
 
 def worst_score(
-    partition: PartitionPrior, kind: tuple[str, int | None], n: int, split: Any = moves.splits
+    partition: PartitionPrior, kind: tuple[str, int | None], n: int, split: Any = split_merge.run
 ) -> float:
     expected = exact(kind)
     draws = chain(np.random.default_rng(0), partition, n, split)
@@ -187,10 +182,9 @@ def test_with_splits_and_merges_in_every_sweep() -> None:
 def test_a_new_cluster_that_weighs_twice_as_much_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    alone = mutate(assignment.choose_alone, "(1.0 - share) / weigh", "2.0 * (1.0 - share) / weigh")
-    turn = rebind(assignment.turn, choose_part=rebind(assignment.choose_part, choose_alone=alone))
-    assign = rebind(assignment.assign, turn=turn)
-    monkeypatch.setattr(moves, "assign_tables", rebind(moves.assign_tables, assign=assign))
+    change = changed(assignment.weigh_part, "(1.0 - share) / total", "2.0 * (1.0 - share) / total")
+    mutant = substituted(assignment.assign_block, change)
+    monkeypatch.setattr(assignment, "assign_block", mutant)
     assert worst_score(ChineseRestaurant(), ("dp", None), 12_000) > REJECT
 
 
@@ -201,5 +195,6 @@ def test_splits_with_i_and_j_among_all_users_are_rejected(monkeypatch: pytest.Mo
         "(sizes.agreeing[2] - 1.0) / sizes.agreeing[1]",
         "(sizes.customers[2] - 1.0) / sizes.customers[1]",
     )
-    monkeypatch.setattr(moves, "split_and_merge", mutate(split_merge.split_and_merge, old, new))
+    mutant = mutate(split_merge.split_and_merge, old, new)
+    monkeypatch.setattr(split_merge, "split_and_merge", mutant)
     assert worst_score(ChineseRestaurant(), ("dp", None), 40_000, always_split) > REJECT

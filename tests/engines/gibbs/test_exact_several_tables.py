@@ -10,16 +10,16 @@ import pytest
 from scipy.special import logsumexp
 
 import naive
-from checks import ACCEPT, REJECT, batch_scores, mutate, rebind
+from checks import ACCEPT, REJECT, batch_scores, changed, substituted
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
 from dualview.columns.layout import Layout
-from dualview.engines.gibbs import GibbsEngine
-from dualview.engines.gibbs.apart import assignment, moves, split_merge, steps
-from dualview.engines.gibbs.engine import _agreement, _apart
+from dualview.engines.gibbs import GibbsEngine, blocks
+from dualview.engines.gibbs.engine import _after
+from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of
-from dualview.partitions.agreement import Agreement, KnownAgreement
+from dualview.partitions.agreement import KnownAgreement, LabelsByView
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
 from dualview.views.blocked import BlockedState
 from dualview.views.gaussian import conditionals as gaussian
@@ -113,42 +113,35 @@ def chain(
         "features": BlockedState(blocked, tuple(start[:2])),
         "behavior": start[2],
     }
-    state = State(z, ALPHA, views, outcome[:, None].copy(), params, Agreement.full(z, SHARES))
+    labels = LabelsByView.agreeing(z, SHARES)
+    state = State(labels, ALPHA, views, outcome[:, None].copy(), params)
     found = []
     for _ in range(n):
-        assert state.agreement is not None
         assert state.latent is not None
         parts = [
             _redrawn(
                 rng,
                 np.ascontiguousarray(x[:, t : t + 1]),
-                state.agreement.looks[t],
+                state.labels.z[1 + t],
                 state.views["features"].parts[t],
             )
             for t in range(2)
         ]
         own = {
             "features": BlockedState(blocked, tuple(parts)),
-            "behavior": _redrawn(rng, state.latent, state.acts, state.views["behavior"]),
+            "behavior": _redrawn(rng, state.latent, state.labels.behavior, state.views["behavior"]),
         }
-        state = State(state.z, ALPHA, own, state.latent, params, state.agreement)
+        state = State(state.labels, ALPHA, own, state.latent, params)
         assert state.latent is not None
         working = GibbsEngine(2).working_state(
             model, state, likelihood.terms(rng, state.latent, params)
         )
         stream = stream_of(rng)
-        apart = steps._assign(stream, split(stream, _apart(model, state, working)))
-        agreement_now = _agreement(apart)
-        features = blocked.of_records(apart.state.views[:2])
-        after: dict[str, Any] = {
-            "features": features,
-            "behavior": model.views["behavior"].state(apart.state.views[2]),
-        }
-        state = State(
-            apart.state.z, ALPHA, after, apart.state.views[-1].vectors, params, agreement_now
-        )
-        np.testing.assert_array_equal(state.counts, apart.state.counts)
-        found.append(happened(agreement_now.acts, agreement_now.looks, agreement_now.agrees))
+        working = blocks.assign(stream, split(stream, working))
+        state = _after(model, working, working.views[-1].vectors, params)
+        np.testing.assert_array_equal(state.counts, working.counts)
+        acts, *looks = state.labels.z
+        found.append(happened(acts, looks, state.labels.agrees))
     return found
 
 
@@ -158,7 +151,7 @@ def _redrawn(rng: np.random.Generator, vectors: Any, labels: Any, before: Any) -
 
 
 def worst_score(
-    partition: PartitionPrior, kind: tuple[str, int | None], n: int, split: Any = moves.splits
+    partition: PartitionPrior, kind: tuple[str, int | None], n: int, split: Any = split_merge.run
 ) -> float:
     expected = exact(kind)
     draws = chain(np.random.default_rng(0), partition, n, split)
@@ -188,27 +181,15 @@ def test_with_splits_and_merges_in_every_sweep() -> None:
 @pytest.mark.slow
 def test_tables_that_agree_and_say_nothing_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables that agree with behavior say something about where it goes."""
-    silent = mutate(assignment.total_score, "t != but and", "t == 0 and t != but and")
-    turn = rebind(assignment.turn, choose_part=rebind(assignment.choose_part, total_score=silent))
-    monkeypatch.setattr(
-        moves,
-        "assign_tables",
-        rebind(moves.assign_tables, assign=rebind(assignment.assign, turn=turn)),
-    )
+    silent = changed(assignment.weigh_part, "if g != other and", "if g == 1 and g != other and")
+    mutant = substituted(assignment.assign_block, silent)
+    monkeypatch.setattr(assignment, "assign_block", mutant)
     assert worst_score(ChineseRestaurant(), ("dp", None), 15_000) > REJECT
 
 
 @pytest.mark.slow
 def test_splits_that_forget_a_table_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    forgetful = mutate(
-        split_merge.log_weight,
-        "sizes.seen[:, s], proposal.whole,",
-        "sizes.seen[:, s], 0 * proposal.whole,",
-    )
-    kernel = rebind(
-        split_merge.split_and_merge,
-        weigh_old=rebind(split_merge.weigh_old, log_weight=forgetful),
-        weigh_new=rebind(split_merge.weigh_new, log_weight=forgetful),
-    )
-    monkeypatch.setattr(moves, "split_and_merge", kernel)
+    forgetful = changed(split_merge.log_weight, "proposal.whole", "proposal.only[0]")
+    mutant = substituted(split_merge.split_and_merge, forgetful)
+    monkeypatch.setattr(split_merge, "split_and_merge", mutant)
     assert worst_score(ChineseRestaurant(), ("dp", None), 40_000, always_split) > REJECT

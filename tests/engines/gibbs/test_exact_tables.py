@@ -14,6 +14,7 @@ from dualview.engines.gibbs.moves import split_merge
 from dualview.model import Model, Observed, State
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of
+from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
 from dualview.views import Intervals, NominalView
 from dualview.views.base import Base
@@ -110,7 +111,8 @@ def chain(
             "features": GaussianState(gaussian.draw_components(stream, sums, FIXED), FIXED, cells),
             "categories": NominalState(logs, np.array([GAMMA])),
         }
-        working = GibbsEngine(2).working_state(model, State(z, ALPHA, views), Terms.none(5))
+        state = State(LabelsByView.agreeing(z), ALPHA, views)
+        working = GibbsEngine(2).working_state(model, state, Terms.none(5))
         after = engine._after(model, blocks.assign(stream, splits(stream, working)), None, {})
         z, (components, _, cells) = after.z, after.views["features"]
         seen: dict[int, int] = {}

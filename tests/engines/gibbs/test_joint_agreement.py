@@ -11,14 +11,14 @@ from checks import (
     LostChainsError,
     assert_joint,
     by_blocks,
+    changed,
     gibbs_step,
+    install,
     joint_test,
-    mutate,
-    rebind,
     worst,
 )
-from dualview.engines.gibbs import GibbsEngine
-from dualview.engines.gibbs.apart import assignment, moves
+from dualview.engines.gibbs import GibbsEngine, steps
+from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State
 from dualview.partitions.agreement import LEARNT, Beta, KnownAgreement
 from dualview.partitions.pitman_yor import PitmanYor
@@ -99,11 +99,8 @@ def test_several_steps_to_a_table(name: str) -> None:
 def many_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Splits and merges in every step."""
     by_blocks(monkeypatch)
-    monkeypatch.setattr(
-        moves,
-        "MOVES",
-        tuple(always_split if move is moves.splits else move for move in moves.MOVES),
-    )
+    moves = [always_split if move is split_merge.run else move for move in steps.MOVES]
+    monkeypatch.setattr(steps, "MOVES", tuple(moves))
 
 
 def five_steps(rng: np.random.Generator, made: Model, state: State) -> State:
@@ -154,10 +151,8 @@ def test_steps_do_not_depend_on_how_many_are_asked_for() -> None:
                     for i in range(len(kept["z"]))
                 ]
             if info.last is not None:
-                assert info.last.agreement is not None
-                draws.append(
-                    (info.last.acts, info.last.agreement.shares[0], made.log_joint(info.last))
-                )
+                last, labels = info.last, info.last.labels
+                draws.append((labels.behavior, labels.shares[0], made.log_joint(last)))
         assert made.log_joint(state) == pytest.approx(draws[-1][2])
         found.append(draws)
     for one in found[1:]:  # a call that ends early leaves the last of its steps to the next
@@ -175,29 +170,17 @@ def test_by_blocks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert_joint(MODELS[name](), seed=0)
 
 
-def _assign_with(**pieces: Any) -> Any:
-    return rebind(assignment.assign, **pieces)
-
-
-def _choosing(old: str, new: str) -> Any:
-    """``assign`` with another way to choose one view's column."""
-    part = rebind(assignment.choose_part, choose_alone=mutate(assignment.choose_alone, old, new))
-    return _assign_with(turn=rebind(assignment.turn, choose_part=part))
-
-
 ASSIGNMENTS = {
-    "weights that do not sum to one": lambda: _choosing(
-        "(1.0 - share) / weigh_customers(scratch, state)", "1.0 - share"
+    "weights that do not sum to one": lambda: changed(
+        assignment.weigh_part, "(1.0 - share) / total", "1.0 - share"
     ),
-    "the other label does not count": lambda: _choosing(
-        "= share, scratch", "= 0.5 * share, scratch"
+    "the other label does not count": lambda: changed(
+        assignment.weigh_part, "= share, exponents", "= 0.5 * share, exponents"
     ),
-    "a user who does not agree is one customer": lambda: _assign_with(
-        turn=mutate(
-            assignment.turn,
-            "if t < 0 or agrees[t, u] == 0:",
-            "if t < 0 or (is_look and agrees[t, u] == 0):",
-        )
+    "a user who does not agree is one customer": lambda: changed(
+        assignment.draw_labels,
+        "if other == 0 or agrees[other - 1, u] == 0:",
+        "if other == 0 or (alone and agrees[other - 1, u] == 0):",
     ),
 }
 
@@ -206,9 +189,7 @@ ASSIGNMENTS = {
 @pytest.mark.parametrize("name", ASSIGNMENTS)
 def test_mutant_of_assignments_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     by_blocks(monkeypatch)
-    monkeypatch.setattr(
-        moves, "assign_tables", rebind(moves.assign_tables, assign=ASSIGNMENTS[name]())
-    )
+    install(monkeypatch, ASSIGNMENTS[name]())
     assert_rejected("process", n_chains=500)
 
 

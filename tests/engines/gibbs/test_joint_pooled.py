@@ -36,6 +36,7 @@ from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State
 from dualview.numerics import messages
 from dualview.numerics.streams import stream_of
+from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.priors import (
     ChineseRestaurant,
     FiniteDirichlet,
@@ -291,9 +292,8 @@ def chain(
             GaussianView(1).draw_prior(rng, n_components).components, FIXED
         )
     params = {"noise_precision": NOISE, "coefficients": np.empty(0)}
-    state = State(
-        np.zeros(N_USERS, dtype=np.int64), ALPHA, views, np.full((N_USERS, 1), CENTRE), params
-    )
+    labels = LabelsByView.agreeing(np.zeros(N_USERS, dtype=np.int64))
+    state = State(labels, ALPHA, views, np.full((N_USERS, 1), CENTRE), params)
     draws = []
     for _ in range(n):
         working, stream = working_state(rng, model, state, n_auxiliary), stream_of(rng)

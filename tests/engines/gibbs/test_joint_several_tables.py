@@ -12,14 +12,14 @@ from checks import (
     LostChainsError,
     assert_joint,
     by_blocks,
+    changed,
+    install,
     joint_test,
-    mutate,
-    rebind,
     statistics,
     worst,
 )
 from dualview.columns.layout import Layout
-from dualview.engines.gibbs.apart import assignment, moves
+from dualview.engines.gibbs.moves import assignment
 from dualview.model import Model, Observed, State
 from dualview.partitions.agreement import LEARNT, Beta, KnownAgreement
 from dualview.partitions.pitman_yor import PitmanYor
@@ -27,8 +27,7 @@ from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from dualview.views.blocked import BlockedView
 from engines.gibbs import test_joint_tables as tables
 from engines.gibbs.few_users import N_USERS, linked, model
-from engines.gibbs.test_exact_agreement import always_split
-from engines.gibbs.test_joint_agreement import five_steps
+from engines.gibbs.test_joint_agreement import five_steps, many_splits
 from engines.gibbs.test_joint_behaviors import choices, regression
 
 NUMBERS = Layout(("profile", "activity"), (1, 2), (1, 2), (0, 0))
@@ -94,7 +93,7 @@ def look(made: Model, state: State) -> dict[str, float]:
             "concentration": float(np.log(concentrations).mean()),
         }
         codes = made.others["categories"].vectors
-        labels, layout = state.labels("categories"), made.layout
+        labels, layout = state.labels.of("categories"), made.layout
         assert layout is not None
         for j in range(2):
             table = next(t for t, own in layout.of_categories if own.start <= j < own.stop)
@@ -119,22 +118,16 @@ def test_by_blocks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["process", "Pitman-Yor", "mixed tables"])
 def test_with_many_splits_and_merges(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    by_blocks(monkeypatch)
-    monkeypatch.setattr(
-        moves,
-        "MOVES",
-        tuple(always_split if move is moves.splits else move for move in moves.MOVES),
-    )
+    many_splits(monkeypatch)
     assert_joint(MODELS[name](), seed=0, length=30, step=five_steps, look=look)
 
 
 MUTANTS = {
-    "tables that agree stay behind": lambda: rebind(
-        assignment.turn, move=mutate(assignment.move, "t != but and ", "t < 0 and ")
+    "tables that agree stay behind": lambda: changed(
+        assignment.relabel, "if g != other and", "if g < 0 and"
     ),
-    "all tables agree as the first does": lambda: rebind(
-        assignment.turn,
-        choose_part=mutate(assignment.choose_part, "apart.shares[t]", "apart.shares[0]"),
+    "all tables agree as the first does": lambda: changed(
+        assignment.weigh_part, "labels.shares[other - 1]", "labels.shares[0]"
     ),
 }
 
@@ -143,11 +136,7 @@ MUTANTS = {
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
     by_blocks(monkeypatch)
-    monkeypatch.setattr(
-        moves,
-        "assign_tables",
-        rebind(moves.assign_tables, assign=rebind(assignment.assign, turn=MUTANTS[mutant]())),
-    )
+    install(monkeypatch, MUTANTS[mutant]())
     try:
         found = joint_test(MODELS["two priors"](), seed=0, n_chains=500, look=look)
     except (LostChainsError, IndexError):  # the last: a label of a cluster that is gone

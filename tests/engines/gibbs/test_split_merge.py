@@ -1,6 +1,7 @@
 """Splits and merges: the chances of sides by enumeration, and moves from the prior that stay in
 it."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -9,10 +10,10 @@ from scipy.special import gammaln, logsumexp, multigammaln
 from scipy.stats import norm
 
 import naive
-from checks import mutate, rebind
+from checks import changed, mutate, rebind, substituted
 from dualview.engines.gibbs.moves import split_merge
-from dualview.engines.gibbs.moves.split_merge import Sides, split_and_merge
-from dualview.engines.gibbs.working import Outcome, WorkingState
+from dualview.engines.gibbs.moves.split_merge import new_proposal, split_and_merge
+from dualview.engines.gibbs.working import Outcome, WorkingLabels, WorkingState
 from dualview.numerics import dispatch
 from dualview.numerics.hyperprior import PUBLISHED
 from dualview.numerics.messages import Terms
@@ -27,7 +28,8 @@ from yardsticks import python_of
 
 def working_state(z, counts, views, alpha, n_auxiliary=0):
     """With a Dirichlet process and without observations."""
-    columns = z, counts, tuple(views), Terms.none(len(z)), np.empty(0)
+    labels = WorkingLabels.shared(z, len(views))
+    columns = labels, counts, tuple(views), Terms.none(len(z)), np.empty(0)
     return WorkingState(*columns, process(alpha), n_auxiliary, False, Outcome.none())
 
 
@@ -51,12 +53,13 @@ def test_chances_of_sides_add_up_to_one(n_dims, n_latent):
 
     def chance(z, seed, drawn):
         """The sides of users 2 to 5, with 0 and 1 where they begin, and their chance."""
-        proposal = Sides(*(np.zeros(6, dtype=np.int64) for _ in range(3)))
-        value = split_merge.allocate(np.random.default_rng(seed), drawn, 0, 1, z, proposal, splits)
-        np.testing.assert_array_equal(
-            proposal.sizes[:2], 1 + np.bincount(proposal.sides[:4], minlength=2)
-        )
-        return proposal.sides[np.argsort(proposal.others[:4])], np.exp(value)
+        proposal, labels = new_proposal(1, 6), WorkingLabels.shared(z, 2)
+        rng = np.random.default_rng(seed)
+        value = split_merge.allocate(rng, drawn, 0, 1, proposal, splits, labels)
+        sizes = 1 + np.bincount(proposal.sides[:4], minlength=2)
+        for own in (proposal.sizes.customers, proposal.sizes.agreeing, proposal.sizes.users[0]):
+            np.testing.assert_array_equal(own[:2], sizes)
+        return proposal.sides[np.argsort(proposal.users[:4])], np.exp(value)
 
     total = 0.0
     for sides in itertools.product((0, 1), repeat=4):
@@ -108,24 +111,30 @@ def test_clusters_to_merge_with_are_chosen_by_nearness(n_dims, n_latent):
 
 def test_members_are_alike_but_for_one():
     rng = np.random.default_rng(0)
-    drawn = [split_merge.choose_member(rng, 2, 4, 4, Z) for _ in range(4000)]
+    labels = WorkingLabels.shared(Z, 2)
+    drawn = [split_merge.choose_member(rng, 2, 4, 4, labels) for _ in range(4000)]
     users, counts = np.unique(drawn, return_counts=True)
     np.testing.assert_array_equal(users, [1, 5, 8, 9])
     assert np.abs(counts - 1000).max() < 4.5 * np.sqrt(750)
-    assert {split_merge.choose_member(rng, 1, 2, 0, Z) for _ in range(50)} == {2, 6}
+    assert {split_merge.choose_member(rng, 1, 2, 0, labels) for _ in range(50)} == {2, 6}
+    everybody = {split_merge.choose_member(rng, -1, len(Z), -1, labels) for _ in range(400)}
+    assert everybody == set(range(len(Z)))
 
 
 def test_the_weight_of_a_cluster_is_made_once():
     splits, log_weights = (Case(2).split, Case(1).split), np.full(len(COUNTS), np.nan)
-    arguments = log_weights, process(0.8), splits
-    weight = split_merge.weight_of_column(1, 2, 5, *arguments)
+    state, proposal = working_state(Z, COUNTS, (), 0.8), new_proposal(1, len(Z))
+    state = state._replace(labels=WorkingLabels.shared(Z, 2))
+    counts = split_merge.count_columns(len(COUNTS), proposal.part, state.labels)
+    arguments = log_weights, counts, proposal, splits, state
+    weight = split_merge.weight_of_column(1, 2, *arguments)
     for split in splits:
         splitting.set_column(0, 2, split)
     expected = sum(splitting.log_weight(0, 5, split) for split in splits) + np.log(24.0)
     assert weight == pytest.approx(expected, rel=1e-12)
     assert log_weights[2] == weight
     log_weights[2] = 7.0
-    assert split_merge.weight_of_column(1, 2, 5, *arguments) == 7.0
+    assert split_merge.weight_of_column(1, 2, *arguments) == 7.0
     assert np.isnan(log_weights[[0, 1, 3, 4, 5]]).all()
 
 
@@ -196,6 +205,50 @@ def test_moves_from_the_prior_stay_in_it(n_dims, n_latent):
         (Prior(n_dims, n_latent, n_users=8, alpha=2.0), 6),
     ):
         assert np.abs(scores(prior, split_and_merge, n_moves=n_moves)).max() < 4.5
+
+
+def same_labels(kernel, n_tables, n_moves=40, n_seeds=30):
+    """From how many seeds moves with one label and with several, where everybody agrees, come to
+    the same clusters; and how often these are new.
+
+    With several tables the features are those of the last, and the others have none.
+    """
+    prior, n_same, n_new = Prior(2, 1, n_users=12, alpha=2.0), 0, 0
+    for seed in range(n_seeds):
+        state = prior.draw(np.random.default_rng(seed), n_moves + 1)
+        before, twin = state.z.copy(), copy.deepcopy(state)
+        z = np.tile(before, (1 + n_tables, 1))
+        everybody, groups = np.ones((n_tables, 12), dtype=np.int64), np.array([n_tables, 0])
+        shares, priors = np.full(n_tables, 0.9), np.zeros((n_tables, 2))
+        twin = twin._replace(labels=WorkingLabels(z, groups, everybody, shares, priors))
+        split_and_merge(np.random.default_rng([seed, 1]), n_moves, state)
+        kernel(np.random.default_rng([seed, 1]), n_moves, twin)
+        assert (z == z[0]).all()
+        n_same += np.array_equal(twin.z, state.z) and np.array_equal(twin.counts, state.counts)
+        n_new += not np.array_equal(state.z, before)
+    return n_same / n_seeds, n_new / n_seeds
+
+
+@pytest.mark.parametrize("n_tables", [1, 3])
+def test_users_who_agree_are_split_and_merged_as_with_one_label(n_tables):
+    same, new = same_labels(split_and_merge, n_tables)
+    assert same == 1.0
+    assert new > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        (split_merge.set_levels, "proposal.only[g]", "proposal.only[0]"),
+        (split_merge.log_weight, "proposal.whole", "proposal.only[0]"),
+        (split_merge.find_part, "group == 0 and ", "group < 0 and "),
+    ],
+    ids=["levels of one group", "weights of one group", "nobody agrees"],
+)
+def test_a_group_that_is_forgotten_is_seen(change):
+    same, _ = same_labels(substituted(split_and_merge, changed(*change)), 1)
+    assert same < 1.0
 
 
 def log_marginal(x, base):
@@ -288,20 +341,28 @@ def merges_weigh_alpha_twice(monkeypatch):  # noqa: ARG001
 
 def splits_forget_how_merges_are_chosen(monkeypatch):  # noqa: ARG001
     return mutate(
-        split_and_merge, "ratio += math.log(chance_of_other(first, counts, splits))", "ratio += 0.0"
+        split_and_merge,
+        "ratio += math.log(chance_of_other(first, counts.agreeing, splits))",
+        "ratio += 0.0",
     )
 
 
 def merges_forget_how_they_are_chosen(monkeypatch):  # noqa: ARG001
-    return mutate(split_and_merge, "chance * (sizes[2] - 1.0)", "(sizes[2] - 1.0)")
+    return mutate(
+        split_and_merge, "chance * (sizes.agreeing[2] - 1.0)", "(sizes.agreeing[2] - 1.0)"
+    )
 
 
 def members_weigh_nothing(monkeypatch):  # noqa: ARG001
-    return mutate(split_and_merge, " * (sizes[2] - 1.0) / sizes[1]", "")
+    return mutate(split_and_merge, " * (sizes.agreeing[2] - 1.0) / sizes.agreeing[1]", "")
 
 
 def weights_outlive_their_clusters(monkeypatch):  # noqa: ARG001
-    return mutate(split_and_merge, "log_weights[column] = math.nan", "log_weights[column] += 0.0")
+    return mutate(
+        split_and_merge,
+        "log_weights[column] = sizes.customers[s], math.nan",
+        "log_weights[column] = sizes.customers[s], log_weights[column]",
+    )
 
 
 def weights_without_means(monkeypatch):
@@ -324,7 +385,9 @@ def with_verb(monkeypatch, **functions):
     """The moves, compiled anew, with other functions of the Gaussian kind."""
     for name, function in functions.items():
         monkeypatch.setitem(dispatch._KINDS[splitting.GaussianSplit], name, function)
-    return rebind(split_and_merge, weight_of_column=rebind(split_merge.weight_of_column))
+    log_weight = rebind(split_merge.log_weight)
+    weight_of_column = rebind(split_merge.weight_of_column, log_weight=log_weight)
+    return rebind(split_and_merge, weight_of_column=weight_of_column, log_weight=log_weight)
 
 
 MUTANTS = [

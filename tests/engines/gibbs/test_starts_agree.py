@@ -13,7 +13,7 @@ from dualview.inputs.data import checked_data
 from dualview.inputs.modelled import modelled
 from dualview.inputs.parameters import Parameters
 from dualview.model import Model, State
-from dualview.partitions.agreement import Agreement
+from dualview.partitions.agreement import LabelsByView
 from dualview.posterior.diagnostics import table
 
 
@@ -50,11 +50,10 @@ def test_starts_agree(scenario: str) -> None:
 
 
 def scalars(state: State) -> dict[str, float]:
-    assert state.agreement is not None
     assert state.latent is not None
     return {
-        "agreement": state.agreement.share,
-        "acting otherwise": float((state.acts != state.z).mean()),
+        "agreement": float(state.labels.shares[0]),
+        "acting otherwise": float((state.labels.behavior != state.z).mean()),
         "clusters": float((state.counts > 0).sum()),
         "log alpha": float(np.log(state.alpha)),
         "log noise": float(np.log(state.params["noise_precision"])),
@@ -69,8 +68,9 @@ def apart_from(rng: np.random.Generator, model: Model, agreeing: bool) -> np.nda
     z = rng.integers(0, 6, model.n_users)
     state = engine.start(rng, model, z)
     if not agreeing:
-        acts = rng.permutation(z)
-        state = replace(state, agreement=Agreement(acts, np.zeros(model.n_users, dtype=bool), 0.1))
+        nobody = np.zeros((1, model.n_users), dtype=bool)
+        labels = LabelsByView(np.array([rng.permutation(z), z]), nobody, np.array([0.1]))
+        state = replace(state, labels=labels)
     draws = []
     for iteration in range(6000):
         state = engine.step(rng, model, state)

@@ -5,7 +5,6 @@ blocks changes anything but round-off: work is cut into fixed pieces, and sums o
 up in their order.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,23 +39,14 @@ def _redrawn(rng: Any, z: Any, view: Any) -> Any:
 
 def redraw_components(rng: Any, state: WorkingState) -> WorkingState:
     """``moves.components.run``."""
-    return state._replace(
-        views=redrawn_views(rng, [state.z] * (len(state.views) - 1), state.z, state)
-    )
-
-
-def redrawn_views(
-    rng: Any, labels: Sequence[Any], acts: Any, state: WorkingState
-) -> tuple[Any, ...]:
-    """All views, with components redrawn: observed ones given labels (U,) each, that of behavior
-    given acts (U,)."""
-    *observed, latent = state.views
-    views = [_redrawn(rng, z, view) for z, view in zip(labels, observed, strict=True)]
+    (*observed, latent), labels = state.views, state.labels
+    own = [labels.z[group] for group in labels.groups]
+    views = [_redrawn(rng, z, view) for z, view in zip(own[:-1], observed, strict=True)]
     if supports(type(latent), "redraw_from"):
-        latent = _redrawn(rng, acts, latent)
+        latent = _redrawn(rng, own[-1], latent)
     else:
-        latent = redraw_latent(rng, acts, state.terms, latent)
-    return (*views, latent)
+        latent = redraw_latent(rng, own[-1], state.terms, latent)
+    return state._replace(views=(*views, latent))
 
 
 def assign(rng: Any, state: WorkingState) -> WorkingState:
@@ -66,58 +56,58 @@ def assign(rng: Any, state: WorkingState) -> WorkingState:
     state = state._replace(outcome=Outcome.none())
     auxiliary = assignment.auxiliary_columns(state)
     for first, end in blocks_of(len(state.z)):
-        table = table_of(state, first, end)
+        log_likelihood = log_likelihood_of(state, first, end)
         if state.tabulated:
-            state = _assign_independent(rng, table, first, auxiliary, state)
+            state = _assign_independent(rng, log_likelihood, first, auxiliary, state)
         else:
-            state = assignment.assign_table(rng, table, first, auxiliary, state)
+            state = assignment.assign_block(rng, log_likelihood, first, auxiliary, state)
         if state.outcome.user_without_weight >= 0:
             break
     result: WorkingState = assignment.settled(state)
     return result
 
 
-def table_of(state: WorkingState, first: int, end: int) -> Any:
-    """What the observed views say about users from first to end, (C, n), half of the columns at a
-    time."""
+def log_likelihood_of(state: WorkingState, first: int, end: int) -> Any:
+    """ln p of the vectors of users from first to end under every column, (G, C, n), half of the
+    columns at a time."""
     n_columns = len(state.counts)
-    table = np.empty((n_columns, end - first))
+    log_likelihood = np.empty((len(state.labels.z), n_columns, end - first))
     halves = [(0, n_columns // 2), (n_columns // 2, n_columns)]
-    list(parallel.apply(lambda half: assignment.fill(table, first, *half, state), halves))
-    return table
+    list(parallel.apply(lambda half: assignment.fill(log_likelihood, first, *half, state), halves))
+    return log_likelihood
 
 
 def _assign_independent(
-    rng: Any, table: Any, first: int, auxiliary: Any, state: WorkingState
+    rng: Any, log_likelihood: Any, first: int, auxiliary: Any, state: WorkingState
 ) -> WorkingState:
     """What observations say about clusters, z in turn, then latent vectors, on a thread for each
     half.
 
-    The table holds what observations say, so auxiliary components keep their means.
+    Log likelihoods hold what observations say, so auxiliary components keep their means.
     """
-    u, end = first, first + table.shape[1]
-    middle = first + table.shape[1] // 2
+    u, end = first, first + log_likelihood.shape[2]
+    middle = first + log_likelihood.shape[2] // 2
     halves = [(first, middle), (middle, end)]
 
     def tell(columns: Any) -> None:
         def one(half: tuple[int, int]) -> None:
-            tabulate(table, first, max(half[0], u), max(half[1], u), columns, state)
+            tabulate(log_likelihood, first, max(half[0], u), max(half[1], u), columns, state)
 
         list(parallel.apply(one, halves))
 
     tell(np.arange(len(state.counts)))
     while True:
         n_before = state.outcome.n_opened
-        u, outcome = assignment.assign(rng, u, end, table, first, auxiliary, state)
+        u, outcome = assignment.assign(rng, u, end, log_likelihood, first, auxiliary, state)
         state = state._replace(outcome=outcome._replace(n_opened=n_before + outcome.n_opened))
         if outcome.user_without_weight >= 0:
             return state
         if u == end:
             break
         if state.counts.min() >= 0:
-            state, table = grown(state), assignment.widened(table)
+            state, log_likelihood = grown(state), assignment.widened(log_likelihood)
         for column in auxiliary:  # one of them is new
-            assignment.rescore(table, first, u, end, column, state.views[:-1])
+            assignment.rescore(log_likelihood, first, u, end, column, state)
         tell(auxiliary)
     streams = [split(rng), split(rng)]
     list(

@@ -19,21 +19,18 @@ from numpy.typing import NDArray
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.records import Params, Prior
-from dualview.chains.storage import labels_by_name
 from dualview.engines.base import Engine, Info
 from dualview.engines.gibbs import blocks, steps
-from dualview.engines.gibbs.apart import steps as apart_steps
-from dualview.engines.gibbs.apart.labels import Apart
 from dualview.engines.gibbs.moves import assignment, components
 from dualview.engines.gibbs.packed_draws import record_of
-from dualview.engines.gibbs.working import Outcome, WorkingState
+from dualview.engines.gibbs.working import Outcome, WorkingLabels, WorkingState
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.numerics.compiling import uncached_twin
 from dualview.numerics.dispatch import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
-from dualview.partitions.agreement import Agreement, Beta
+from dualview.partitions.agreement import Beta, LabelsByView
 from dualview.views import Components, Followers, GaussianView, no_columns, no_table, no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
@@ -68,12 +65,8 @@ class GibbsEngine(Engine):
         n_components = model.partition.n_components or int(z.max()) + 1
         latent, params = (None, {}) if model.likelihood is None else model.likelihood.start(rng)
         z = z.astype(np.int64)
-        own = (
-            Agreement.full(z, [prior.start for prior in model.agreements])
-            if model.agreements
-            else None
-        )
-        state = State(z, model.partition.start_alpha, {}, latent, params, own)
+        labels = LabelsByView.agreeing(z, [prior.start for prior in model.agreements])
+        state = State(labels, model.partition.start_alpha, {}, latent, params)
         vectors = model.vectors(state)
         views = {
             name: view.start(rng, vectors[name], z, n_components)
@@ -102,8 +95,6 @@ class GibbsEngine(Engine):
         self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]
     ) -> tuple[State, Info]:
         """:meth:`advance` where cells, if there are any, are drawn with the clusters."""
-        if model.agreement is not None:
-            return self._advance_apart(rng, model, state, keep)
         at_once = not model.pooled and (model.n_users <= assignment.BLOCK or _with_others(model))
         conjugate = _conjugate(model, state) if at_once else None
         if conjugate is not None:
@@ -122,62 +113,6 @@ class GibbsEngine(Engine):
         return after, Info(
             n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None
         )
-
-    def _advance_apart(
-        self, rng: np.random.Generator, model: Model, state: State, keep: NDArray[np.bool_]
-    ) -> tuple[State, Info]:
-        """:meth:`advance` of a model whose users need not act as they look."""
-        one_by_one = model.pooled or model.n_users > assignment.BLOCK
-        conjugate = None if one_by_one else _conjugate(model, state)
-        if conjugate is not None:
-            return self._advance_apart_at_once(rng, model, state, keep, *conjugate)
-        working, params = self._before_moves(rng, model, state)
-        before = _apart(model, state, working)
-        if one_by_one:
-            apart, collapsed = apart_steps.run_by_blocks(stream_of(rng), before)
-        else:
-            done = apart_steps.run_steps(
-                streams_of(rng, 1), np.zeros(1, dtype=np.bool_), before, Conjugate.none()
-            )
-            apart, collapsed = done.apart, done.collapsed
-        working = apart.state
-        _check(model, working, collapsed)
-        after = _with_likelihood_redrawn(rng, model, working, params, _agreement(apart))
-        n_clusters = int(np.count_nonzero(working.counts))
-        return after, Info(
-            n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None
-        )
-
-    def _advance_apart_at_once(
-        self,
-        rng: np.random.Generator,
-        model: Model,
-        state: State,
-        keep: NDArray[np.bool_],
-        terms: Terms,
-        conjugate: Conjugate,
-    ) -> tuple[State, Info]:
-        """The same in one compiled call."""
-        before = rng.bit_generator.state if len(keep) > 1 else {}
-        start = _apart(model, state, self.working_state(model, state, terms))
-        done = apart_steps.run_steps(streams_of(rng, len(keep)), keep, start, conjugate)
-        agreement = _agreement(done.apart)
-        after, last = self._finished(
-            rng,
-            model,
-            Finished(done, done.apart.state, before),
-            keep,
-            (terms, conjugate),
-            agreement,
-        )
-        draws = record_of(model, done.kept, done.n_kept)
-        kept = slice(done.n_kept)
-        draws.fixed.update(labels_by_name(done.acts[kept], done.looks[kept], done.agrees[kept]))
-        draws.fixed["agreement"] = (
-            done.shares[kept] if len(model.agreements) > 1 else done.shares[kept, 0]
-        )
-        n_clusters = int(np.count_nonzero(done.apart.state.counts))
-        return after, Info(n_clusters, done.apart.state.outcome.n_opened, done.n_steps, draws, last)
 
     def step_by_blocks(
         self, rng: np.random.Generator, model: Model, state: State, moves: Sequence[steps.Move]
@@ -214,7 +149,7 @@ class GibbsEngine(Engine):
         n_auxiliary = self.n_auxiliary if model.partition.n_components is None else 0
         counts, record = state.counts, model.partition.record(state.alpha)
         return WorkingState(
-            state.z.copy(),
+            _working_labels(model, state.labels),
             counts,
             tuple(views),
             terms,
@@ -264,7 +199,6 @@ class GibbsEngine(Engine):
         finished: "Finished",
         keep: NDArray[np.bool_],
         observed: tuple[Terms, Conjugate],
-        agreement: Agreement | None = None,
     ) -> tuple[State, State | None]:
         """The state after a compiled call, and the same where it is a draw that the call has not
         kept; rng moves on."""
@@ -279,11 +213,9 @@ class GibbsEngine(Engine):
             latent = working.views[-1].vectors
             params = model.likelihood.params_of(float(terms.precision[0]), conjugate.coefficients)
             if done.unfinished:
-                prior = _latent_prior(
-                    model, working, working.z if agreement is None else agreement.acts
-                )
+                prior = _latent_prior(model, working)
                 latent, params = model.likelihood.redraw_together(rng, latent, params, terms, prior)
-        after = _after(model, working, latent, params, agreement)
+        after = _after(model, working, latent, params)
         return after, after if done.unfinished and keep[done.n_steps - 1] else None
 
 
@@ -296,30 +228,20 @@ class Finished(NamedTuple):
     before: Mapping[str, Any]
 
 
-def _apart(model: Model, state: State, working: WorkingState) -> Apart:
-    """The working state with a label for each table of features and one for behavior."""
-    assert state.agreement is not None
-    acts, looks, agrees, shares = state.agreement
-    priors = np.array(
-        [(own.a, own.b) if isinstance(own, Beta) else (0.0, 0.0) for own in model.agreements]
-    )
-    looks = looks.copy()
-    working = working._replace(z=looks[0])
-    return Apart(
-        working, acts.copy(), looks, agrees.astype(np.int64), _places(model), shares.copy(), priors
-    )
-
-
-def _agreement(apart: Apart) -> Agreement:
-    return Agreement(apart.acts, apart.looks, apart.agrees.astype(np.bool_), apart.shares)
-
-
-def _places(model: Model) -> NDArray[np.int64]:
-    """The table of every observed view of a working state."""
-    views, found = model.views, []
+def _working_labels(model: Model, labels: LabelsByView) -> WorkingLabels:
+    """Labels as the moves see them, copied: they change in place."""
+    tables: list[int] = []
     for name in _whole_names(model)[:-1]:
-        found += list(views[name].tables) if name in views else [0]
-    return np.array(found, dtype=np.int64)
+        tables += model.views[name].tables if name in model.views else [0]
+    groups = 1 + np.array(tables) if model.agreements else np.zeros(len(tables), dtype=np.int64)
+    priors = [(own.a, own.b) if isinstance(own, Beta) else (0.0, 0.0) for own in model.agreements]
+    return WorkingLabels(
+        labels.z.copy(),
+        np.append(groups, 0),
+        labels.agrees.astype(np.int64),
+        labels.shares.copy(),
+        np.array(priors).reshape(-1, 2),
+    )
 
 
 def run_by_blocks(
@@ -339,14 +261,15 @@ def relocated(rng: np.random.Generator, model: Model, state: State) -> State:
         return state
     view = state.views["behavior"]
     means, base = view.component_parts["means"], view.base_parts
-    locations = Locations(state.acts, means, base["base_mean"], base["base_precision"])
+    z = state.labels.behavior
+    locations = Locations(z, means, base["base_mean"], base["base_precision"])
     moves = model.likelihood.relocate(rng, state.latent, state.params, locations)
     if moves is not None:
         moved = model.views["behavior"].restored(
             view.component_parts | base | {"means": means + moves}
         )
         state = replace(
-            state, views={**state.views, "behavior": moved}, latent=state.latent + moves[state.acts]
+            state, views={**state.views, "behavior": moved}, latent=state.latent + moves[z]
         )
     return recentered(rng, model, state)
 
@@ -385,7 +308,7 @@ def _independent(model: Model) -> bool:
         and likelihood is not None
         and likelihood.one_user_each
         and not model.pooled
-        and model.agreement is None
+        and not model.agreements
     )
 
 
@@ -426,29 +349,20 @@ def example_state(model: Model) -> WorkingState | None:
     views are of usual kinds."""
     whole, n_users = _whole_names(model)[:-1], model.n_users
     one_table = _names(model)[:-1] == whole and set(whole) <= set(_empty(model))
-    if (
-        model.agreement is not None
-        or model.pooled
-        or not one_table
-        or n_users > assignment.BLOCK
-        or _with_others(model)
-    ):
+    if model.pooled or not one_table or n_users > assignment.BLOCK or _with_others(model):
         return None
     views = tuple(_empty(model)[name](n_users, 1) for name in whole)
-    z, counts, partition = (
-        np.zeros(n_users, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-        model.partition.record(1.0),
-    )
-    views, terms = (*views, no_view(n_users, 1)), Terms.none(n_users)
-    return WorkingState(z, counts, views, terms, np.empty(0), partition, 0, False, Outcome.none())
+    counts, partition = np.zeros(1, dtype=np.int64), model.partition.record(1.0)
+    labels = WorkingLabels.shared(np.zeros(n_users, dtype=np.int64), len(views) + 1)
+    columns = labels, counts, (*views, no_view(n_users, 1)), Terms.none(n_users), np.empty(0)
+    return WorkingState(*columns, partition, 0, False, Outcome.none())
 
 
-def _latent_prior(model: Model, working: WorkingState, acts: NDArray[np.int64]) -> Prior:
-    """The prior of latent vectors given their clusters acts (U,); of the clusters' own vectors when
-    users share them."""
+def _latent_prior(model: Model, working: WorkingState) -> Prior:
+    """The prior of latent vectors given their clusters; of the clusters' own vectors when users
+    share them."""
     prior = model.views["behavior"].latent_prior(working.views[-1])
-    return Prior(acts, prior.means, prior.factors, model.pooled)
+    return Prior(working.z, prior.means, prior.factors, model.pooled)
 
 
 def _with_likelihood_redrawn(
@@ -456,17 +370,13 @@ def _with_likelihood_redrawn(
     model: Model,
     working: WorkingState,
     params: Params,
-    agreement: Agreement | None = None,
 ) -> State:
     """The next state, after a draw of the latent vectors and of the likelihood's parameters."""
     latent = None
     if model.likelihood is not None:
-        own, prior = (
-            working.views[-1],
-            _latent_prior(model, working, working.z if agreement is None else agreement.acts),
-        )
+        own, prior = working.views[-1], _latent_prior(model, working)
         latent, params = model.likelihood.redraw(rng, own.vectors, params, working.terms, prior)
-    return _after(model, working, latent, params, agreement)
+    return _after(model, working, latent, params)
 
 
 def _with_cells_redrawn(
@@ -484,8 +394,10 @@ def _with_cells_redrawn(
     slopes = np.ascontiguousarray(after.params["slopes"][:, : view.n_dims])
     terms = likelihood.terms(rng, after.latent, after.params) if model.pooled else None
     prior = None if model.pooled else Components(**after.views["behavior"].component_parts)
-    followers = Followers(slopes, after.latent, prior, terms, after.acts)
-    features, latent = view.redraw_cells(rng, standing, model.features, after.z, followers)
+    labels = after.labels
+    followers = Followers(slopes, after.latent, prior, terms, labels.behavior)
+    z = labels.of("features")
+    features, latent = view.redraw_cells(rng, standing, model.features, z, followers)
     return replace(after, views={**after.views, "features": features}, latent=latent)
 
 
@@ -494,7 +406,6 @@ def _after(
     working: WorkingState,
     latent: NDArray[np.float64] | None,
     params: Params,
-    agreement: Agreement | None = None,
 ) -> State:
     """The next state."""
     records = _records(model, working)
@@ -502,10 +413,10 @@ def _after(
     if (
         latent is not None and model.pooled and latent is not working.views[-1].vectors
     ):  # the likelihood has moved them
-        acts = working.z if agreement is None else agreement.acts
-        views["behavior"].component_parts["means"][acts] = latent
-    alpha = float(working.partition.alpha)
-    return State(working.z, alpha, views, latent, params, agreement)
+        views["behavior"].component_parts["means"][working.z] = latent
+    own, alpha = working.labels, float(working.partition.alpha)
+    labels = LabelsByView(own.z, own.agrees.astype(np.bool_), own.shares)
+    return State(labels, alpha, views, latent, params)
 
 
 def _check(model: Model, working: WorkingState, collapsed: int) -> None:

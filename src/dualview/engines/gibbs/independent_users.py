@@ -1,5 +1,5 @@
-"""Users whose observations are their own: what these say about every cluster as a table, and latent
-vectors given the clusters.
+"""Users whose observations are their own: the log likelihoods of these under every cluster, and
+latent vectors given the clusters.
 
 Given the components such users do not depend on each other, so some can be done on one thread and
 some on another.
@@ -16,9 +16,9 @@ from dualview.views.verbs import settle, weigh
 
 
 @compiled
-def tabulate(table, offset, first, end, columns, state):
-    """In place: add what the observations of users from first to end say about columns, latent
-    vectors integrated out."""
+def tabulate(log_likelihood, offset, first, end, columns, state):
+    """In place on log likelihoods (G, C, n): add what the observations of users from first to end
+    say about columns, latent vectors integrated out."""
     latent, by_cluster, n_columns = (
         state.views[-1],
         state.noises.shape[0] > 0,
@@ -35,14 +35,19 @@ def tabulate(table, offset, first, end, columns, state):
         weigh(exponents, weights, message, latent)
         for c in columns:
             if state.counts[c] >= 0:
-                table[c, u - offset] += exponents[c] + log_root(weights[c])
+                log_likelihood[0, c, u - offset] += exponents[c] + log_root(weights[c])
 
 
 @compiled
 def draw_latents(rng, first, end, state):
     """In place on latent vectors, residuals and noise: the vectors of users from first to end given
     their clusters, (C7)."""
-    z, terms, latent, by_cluster = state.z, state.terms, state.views[-1], state.noises.shape[0] > 0
+    z, terms, latent, by_cluster = (
+        state.labels.z[0],
+        state.terms,
+        state.views[-1],
+        state.noises.shape[0] > 0,
+    )
     message = new_message(latent.vectors.shape[1], state.noises.shape[0])
     for u in range(first, end):
         listen(u, latent.vectors, terms, message)

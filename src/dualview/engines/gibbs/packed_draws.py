@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.chains.storage import Record
+from dualview.chains.storage import Record, labels_by_name
 from dualview.engines.gibbs.packing import N_SCALARS, Pack
 from dualview.model import Model
 
@@ -39,7 +39,8 @@ def record_of(model: Model, kept: Pack, n_draws: int) -> Record:
         ]
         fixed |= {f"{name}.{part}": values for part, values in view.joined(base).items()}
         ragged |= {f"{name}.{part}": values for part, values in view.joined(parts).items()}
-    fixed |= {"z": kept.labels[:n_draws], "n_components": kept.n_components[:n_draws]}
+    fixed["n_components"] = kept.n_components[:n_draws]
+    fixed |= labels_by_name(kept.labels[:n_draws], kept.agrees[:n_draws], kept.shares[:n_draws])
     if model.likelihood is not None:
         fixed["latent"] = take((model.n_users, model.likelihood.n_dims))
     return Record(fixed, ragged)

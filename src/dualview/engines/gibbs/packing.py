@@ -1,24 +1,25 @@
-"""What is kept of a state: a row of numbers for each draw, its labels, and a row for each of its
-components.
+"""What is kept of a state: a row of numbers for each draw, its labels and who agrees, and a row for
+each of its components.
 
 The row of a draw: α, the noise, ln p(data, state), the number of clusters; coefficients (C,); what
 each view's components share, view after view; latent vectors (U, q). The row of a component: its
 users, then what each view has of it. ``packed_draws`` takes the rows apart.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.conjugate import log_conjugate
-from dualview.numerics.compiling import compiled, inlined, standalone
+from dualview.numerics.compiling import compiled, standalone
 from dualview.numerics.packing import put
 from dualview.partitions.verbs import concentration, log_density
 from dualview.views.verbs import (
     base_widths,
     component_widths,
-    log_densities,
+    log_densities_by,
     put_bases,
     put_components,
 )
@@ -27,11 +28,13 @@ N_SCALARS = 4
 
 
 class Pack(NamedTuple):
-    """rows (draws, …), labels (draws, U), n_components (draws,), components (rows, …), of which
-    n_used are filled."""
+    """rows (draws, …), labels (draws, G, U), agrees (draws, G − 1, U), shares (draws, G − 1),
+    n_components (draws,), components (rows, …), of which n_used are filled."""
 
     rows: NDArray[np.float64]
     labels: NDArray[np.int32]
+    agrees: NDArray[np.bool_]
+    shares: NDArray[np.float64]
     n_components: NDArray[np.int64]
     components: NDArray[np.float64]
     n_used: int
@@ -47,19 +50,45 @@ def new_pack(n_draws, conjugate, state):
     components = np.empty(
         (n_draws * (state.counts.shape[0] + 2), 1 + component_widths(state.views))
     )
-    labels, n_components = (
-        np.empty((n_draws, n_users), dtype=np.int32),
+    n_groups = state.labels.z.shape[0]
+    return Pack(
+        np.empty((n_draws, width)),
+        np.empty((n_draws, n_groups, n_users), dtype=np.int32),
+        np.empty((n_draws, n_groups - 1, n_users), dtype=np.bool_),
+        np.empty((n_draws, n_groups - 1)),
         np.empty(n_draws, dtype=np.int64),
+        components,
+        0,
     )
-    return Pack(np.empty((n_draws, width)), labels, n_components, components, 0)
+
+
+@compiled
+def log_agreement(agrees, share, a, b):
+    """ln p(who agrees | ρ) + ln p(ρ)."""
+    n_agree, total = 0, 0.0
+    for u in range(agrees.shape[0]):
+        n_agree += agrees[u]
+    n_differ = agrees.shape[0] - n_agree
+    if n_agree > 0:
+        total += n_agree * math.log(share)
+    if n_differ > 0:
+        total += n_differ * math.log1p(-share)
+    if a > 0.0:
+        total += math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+        total += (a - 1.0) * math.log(share) + (b - 1.0) * math.log1p(-share)
+    return total
 
 
 @compiled
 def log_joint(state, conjugate):
     """ln p(data, state) up to a constant that depends on nothing learnt."""
-    total = log_densities(state.z, log_density(state.counts, state.partition), state.views)
+    labels, start = state.labels, log_density(state.counts, state.partition)
+    total = log_densities_by(labels.z, start, labels.groups, state.views)
     if conjugate.outcome.shape[0] > 0:
         total += log_conjugate(state.terms, conjugate)
+    for g in range(labels.shares.shape[0]):
+        a, b = labels.priors[g]
+        total += log_agreement(labels.agrees[g], labels.shares[g], a, b)
     return total
 
 
@@ -79,31 +108,36 @@ def with_rows(components, n_used, n_more):
 def pack(draw, kept, state, conjugate):
     """The pack with one more draw: the state as it stands, without empty clusters where users can
     open them."""
-    return pack_with(draw, kept, log_joint(state, conjugate), state, conjugate)
-
-
-@inlined
-def pack_with(draw, kept, log_density, state, conjugate):
-    """``pack``, with ln p(data, state) given."""
-    counts, n_clusters = state.counts, 0
+    counts, labels, n_clusters = state.counts, state.labels, 0
     components = with_rows(kept.components, kept.n_used, counts.shape[0])
     for k in range(counts.shape[0]):
         n_clusters += counts[k] > 0
         row = components[kept.n_used + k]
         row[0] = counts[k]
         put_components(row, np.int64(1), k, state.views)
-    for u in range(state.z.shape[0]):
-        kept.labels[draw, u] = state.z[u]
+    for g in range(labels.z.shape[0]):
+        for u in range(labels.z.shape[1]):
+            kept.labels[draw, g, u] = labels.z[g, u]
+    for g in range(labels.shares.shape[0]):
+        kept.shares[draw, g] = labels.shares[g]
+        for u in range(labels.z.shape[1]):
+            kept.agrees[draw, g, u] = labels.agrees[g, u] == 1
     row = kept.rows[draw]
     row[0], row[1], row[2], row[3] = (
         concentration(state.partition),
         state.terms.precision[0],
-        log_density,
+        log_joint(state, conjugate),
         n_clusters,
     )
     at = put_bases(row, put(row, np.int64(N_SCALARS), conjugate.coefficients), state.views)
     put(row, at, state.views[-1].vectors)
     kept.n_components[draw] = counts.shape[0]
     return Pack(
-        kept.rows, kept.labels, kept.n_components, components, kept.n_used + counts.shape[0]
+        kept.rows,
+        kept.labels,
+        kept.agrees,
+        kept.shares,
+        kept.n_components,
+        components,
+        kept.n_used + counts.shape[0],
     )

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from dualview.behaviors.likelihoods.conjugate import redraw_conjugate, refresh
 from dualview.engines.gibbs.moves import (
+    agreement,
     assignment,
     components,
     concentration,
@@ -26,6 +27,7 @@ MOVES: tuple[Move, ...] = (
     noise.run,
     assignment.run,
     concentration.run,
+    agreement.run,
 )
 
 
@@ -91,7 +93,7 @@ def run_steps(streams, keep, state, conjugate):
         if state.outcome.user_without_weight >= 0 or stuck >= 0:
             break
         if is_conjugate and not redraw_conjugate(
-            streams[i], state.z, state.terms, conjugate, state.views[-1]
+            streams[i], state.labels.z[0], state.terms, conjugate, state.views[-1]
         ):
             unfinished = True
             break

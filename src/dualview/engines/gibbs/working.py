@@ -35,18 +35,41 @@ class Outcome(NamedTuple):
         return NOT_FINITE - self.verdict if self.verdict <= NOT_FINITE else None
 
 
-class WorkingState(NamedTuple):
-    """z (U,): the column of every user. counts (C,): the users of every column; free ones have −1.
+class WorkingLabels(NamedTuple):
+    """z (G, U): the column of every user in each group of views; behavior is in the first group.
 
-    views: records of registered kinds, that of the latent vectors last. terms: what the
-    observations say. noises (C,): the noise of every column, empty where clusters share it.
-    partition: the record of its prior. n_auxiliary: components that stand for new clusters in an
-    assignment sweep, where users can open some. tabulated: users are independent given their
-    clusters, and tables hold what their observations say; else latent vectors are integrated out
-    user by user.
+    groups (V,): the group of every view. agrees (G − 1, U): 1 for users whose label in a further
+    group is that of the first by construction, (M16). shares (G − 1,): ρ of each further group.
+    priors (G − 1, 2): a and b of its Beta prior; 0 where it is known. With one group all views
+    share one label, and nobody can disagree.
     """
 
     z: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    agrees: NDArray[np.int64]
+    shares: NDArray[np.float64]
+    priors: NDArray[np.float64]
+
+    @classmethod
+    def shared(cls, z: NDArray[np.int64], n_views: int) -> "WorkingLabels":
+        """All views have the labels z (U,), in the same memory."""
+        none = np.empty((0, len(z)), dtype=np.int64)
+        groups = np.zeros(n_views, dtype=np.int64)
+        return cls(z[None], groups, none, np.empty(0), np.empty((0, 2)))
+
+
+class WorkingState(NamedTuple):
+    """counts (C,): the customers of every column; free ones have −1.
+
+    A user is one customer, and one more for each group of views in which it does not agree. views:
+    records of registered kinds, that of the latent vectors last. terms: what the observations say.
+    noises (C,): the noise of every column, empty where clusters share it. partition: the record of
+    its prior. n_auxiliary: components that stand for new clusters in an assignment sweep, where
+    users can open some. tabulated: users are independent given their clusters, and log likelihoods
+    hold what their observations say; else latent vectors are integrated out user by user.
+    """
+
+    labels: WorkingLabels
     counts: NDArray[np.int64]
     views: Any
     terms: Terms
@@ -56,84 +79,47 @@ class WorkingState(NamedTuple):
     tabulated: bool
     outcome: Outcome
 
-
-@inlined
-def with_views(state, views):
-    """The state with other views."""
-    z, counts, partition = state.z, state.counts, state.partition
-    return WorkingState(
-        z,
-        counts,
-        views,
-        state.terms,
-        state.noises,
-        partition,
-        state.n_auxiliary,
-        state.tabulated,
-        state.outcome,
-    )
+    @property
+    def z(self) -> NDArray[np.int64]:
+        """The labels of behavior, (U,), and of all views that share them."""
+        own: NDArray[np.int64] = self.labels.z[0]
+        return own
 
 
 @inlined
 def with_columns(state, counts, views, noises):
     """The state with other columns."""
-    z, partition = state.z, state.partition
+    labels, terms, partition = state.labels, state.terms, state.partition
+    n_auxiliary, tabulated, outcome = state.n_auxiliary, state.tabulated, state.outcome
     return WorkingState(
-        z,
-        counts,
-        views,
-        state.terms,
-        noises,
-        partition,
-        state.n_auxiliary,
-        state.tabulated,
-        state.outcome,
+        labels, counts, views, terms, noises, partition, n_auxiliary, tabulated, outcome
     )
 
 
 @inlined
-def with_partition(state, partition):
-    """The state with another record of the partition prior."""
-    z, counts, views = state.z, state.counts, state.views
-    return WorkingState(
-        z,
-        counts,
-        views,
-        state.terms,
-        state.noises,
-        partition,
-        state.n_auxiliary,
-        state.tabulated,
-        state.outcome,
-    )
+def with_views(state, views):
+    """The state with other views."""
+    return with_columns(state, state.counts, views, state.noises)
 
 
 @inlined
-def with_outcome(state, outcome):
-    """The state with another outcome."""
-    z, counts, views, partition = state.z, state.counts, state.views, state.partition
+def with_results(state, partition, outcome):
+    """The state with another record of the partition prior and another outcome."""
+    labels, counts, views, terms = state.labels, state.counts, state.views, state.terms
+    noises, n_auxiliary, tabulated = state.noises, state.n_auxiliary, state.tabulated
     return WorkingState(
-        z,
-        counts,
-        views,
-        state.terms,
-        state.noises,
-        partition,
-        state.n_auxiliary,
-        state.tabulated,
-        outcome,
+        labels, counts, views, terms, noises, partition, n_auxiliary, tabulated, outcome
     )
 
 
 @compiled
-def count_users(z, n_components, n_auxiliary, n_columns):
-    """Users of every column: components, auxiliary ones (0), free room (−1)."""
-    counts = np.empty(n_columns, dtype=np.int64)
+def extended(counts, n_auxiliary, n_columns):
+    """The customers of n_columns columns: those there are, then auxiliary ones (0), then free room
+    (−1)."""
+    n, more = counts.shape[0], np.empty(n_columns, dtype=np.int64)
     for c in range(n_columns):
-        counts[c] = 0 if c < n_components + n_auxiliary else -1
-    for u in range(z.shape[0]):
-        counts[z[u]] += 1
-    return counts
+        more[c] = counts[c] if c < n else (0 if c < n + n_auxiliary else -1)
+    return more
 
 
 @in_place
@@ -148,23 +134,26 @@ def columns_in_use(counts):
 @compiled
 def grown(state):
     """The state with as many columns again, all free."""
-    n = state.counts.shape[0]
-    counts, noises = np.empty(2 * n, dtype=np.int64), np.empty(2 * state.noises.shape[0])
-    for c in range(2 * n):
-        counts[c] = state.counts[c] if c < n else -1
+    noises = np.empty(2 * state.noises.shape[0])
     for c in range(state.noises.shape[0]):
         noises[c] = state.noises[c]
+    counts = extended(state.counts, 0, 2 * state.counts.shape[0])
     return with_columns(state, counts, grow_each(state.views), noises)
 
 
 @inlined
 def compacted(state):
-    """The state with the occupied columns only, in their order; z in place."""
-    label, n_kept = np.empty(state.counts.shape[0], dtype=np.int64), 0
+    """The state with the occupied columns only, in their order; labels in place."""
+    z, label, n_kept = state.labels.z, np.empty(state.counts.shape[0], dtype=np.int64), 0
     for c in range(state.counts.shape[0]):
         label[c] = n_kept
         n_kept += state.counts[c] > 0
-    for u in range(state.z.shape[0]):
-        state.z[u] = label[state.z[u]]
+    counts = np.empty(n_kept, dtype=np.int64)
+    for c in range(state.counts.shape[0]):
+        if state.counts[c] > 0:
+            counts[label[c]] = state.counts[c]
+    for g in range(z.shape[0]):
+        for u in range(z.shape[1]):
+            z[g, u] = label[z[g, u]]
     views = compact_each(state.counts, n_kept, state.views)
-    return with_columns(state, count_users(state.z, n_kept, 0, n_kept), views, state.noises)
+    return with_columns(state, counts, views, state.noises)

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from dualview.behaviors.likelihoods.soft import LatentDraws
 from dualview.engines.variational.mean_field import MeanField
 from dualview.model import State
+from dualview.partitions.agreement import LabelsByView
 from dualview.views.soft_vectors import SoftVectors
 
 Array = NDArray[np.float64]
@@ -76,9 +77,9 @@ def states(rng: np.random.Generator, q: MeanField, n: int) -> list[State]:
         latent, params = (
             (None, {}) if draws.latent is None else (draws.latent.latent[i], draws.latent.params[i])
         )
-        found.append(
-            _with_components(rng, q, State(z, float(draws.alpha[i]), views, latent, params))
-        )
+        labels = LabelsByView.agreeing(z)
+        state = State(labels, float(draws.alpha[i]), views, latent, params)
+        found.append(_with_components(rng, q, state))
     return found
 
 
@@ -94,4 +95,5 @@ def _with_components(rng: np.random.Generator, q: MeanField, state: State) -> St
             fresh = q.views[name].from_base(rng, own, n_all - len(occupied)).component_parts
             parts = {part: np.concatenate([values, fresh[part]]) for part, values in parts.items()}
         views[name] = q.model.views[name].restored(parts | own.base_parts)
-    return State(z.astype(np.int64), state.alpha, views, state.latent, state.params)
+    labels = LabelsByView.agreeing(z.astype(np.int64))
+    return State(labels, state.alpha, views, state.latent, state.params)

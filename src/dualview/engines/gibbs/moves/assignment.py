@@ -1,12 +1,27 @@
-"""Every user's cluster, together with its latent vector, user after user.
+"""Every user's labels, together with its latent vector, user after user.
 
 Neal's algorithm 8 (2000) with auxiliary components that are kept and reused from user to user
 (Favaro and Teh 2013): m of them come from the base distributions before a sweep. A user who leaves
 a cluster empty puts its parameters in place of an auxiliary component chosen at random; a user who
 takes an auxiliary component makes it a cluster, and a fresh one takes its place.
 
-What the observed views say comes as a table (C, n), for a block of users at a time. A latent vector
-is integrated out while its user chooses, and drawn right afterwards: z_u and f_u move together.
+What the observed views say comes as log likelihoods (G, C, n), for a block of users at a time. A
+latent vector is integrated out while its user chooses, and drawn right afterwards: z_u and f_u move
+together.
+
+With one group of views, G = 1, a user draws one label. With more, (C19), it is redrawn in parts,
+each exact given the rest. The label of each further group: whether it agrees with behavior, and
+which it is, given that of behavior. All that agrees at once, where something does. Then, given the
+label of each further group, whether behavior agrees with it, and the label of behavior and of all
+other groups that agree with behavior. In all but the second, a label that stays is one of the
+customers:
+
+    agrees with l        ρ p(vectors | l),
+    does not, and is k   (1 − ρ) w_k / W p(vectors | k),
+
+with w_k what column k weighs by its customers, those of a new one included, and W the sum over all
+columns. A cluster that has customers in one group only keeps its parameters in the other views
+until these are redrawn.
 """
 
 import math
@@ -22,7 +37,7 @@ from dualview.engines.gibbs.working import (
     Outcome,
     compacted,
     grown,
-    with_outcome,
+    with_results,
 )
 from dualview.numerics.compiling import compiled, in_place, inlined, standalone
 from dualview.numerics.draws import invert_cumulative
@@ -31,33 +46,47 @@ from dualview.numerics.streams import random
 from dualview.partitions.verbs import new_weight, opens, weight
 from dualview.views.verbs import (
     adopt_each,
-    complete_each,
+    complete_by,
     open_column_each,
     retire_each,
-    score_each,
+    score_by,
     settle,
     weigh,
 )
 
-# users of one table; not a power of two, so that a user's cells do not share a place in the cache
+# users of one block; not a power of two, so that a user's cells do not share a place in the cache
 BLOCK = 6000
 
 
-@in_place
-def rescore(table, offset, first, end, column, views):
-    """In place: the row of one column, for users from first to end; the table begins with the user
-    at offset."""
-    for u in range(first, end):
-        table[column, u - offset] = 0.0
-    score_each(table, offset, first, end, column, views)
+@inlined
+def room(n_groups):
+    """Columns that one user may need: each part of its turn may open a cluster."""
+    return 2 * n_groups - 1
 
 
-@in_place
-def fill(table, offset, first_column, end_column, state):
-    """In place: the rows of the columns in use from first_column to end_column."""
+@inlined
+def is_marginal(state):
+    """Whether what can be integrated out of auxiliary components is: where users have one label,
+    and latent vectors are integrated out user by user."""
+    return state.labels.z.shape[0] == 1 and not state.tabulated
+
+
+@compiled
+def rescore(log_likelihood, offset, first, end, column, state):
+    """In place: one column of log likelihoods (G, C, n) that begin with the user at offset, for
+    users from first to end."""
+    for g in range(log_likelihood.shape[0]):
+        for u in range(first, end):
+            log_likelihood[g, column, u - offset] = 0.0
+    score_by(log_likelihood, offset, first, end, column, state.labels.groups, state.views[:-1])
+
+
+@compiled
+def fill(log_likelihood, offset, first_column, end_column, state):
+    """In place: the columns in use from first_column to end_column, for all users of the block."""
     for c in range(first_column, end_column):
         if state.counts[c] >= 0:
-            rescore(table, offset, offset, offset + table.shape[1], c, state.views[:-1])
+            rescore(log_likelihood, offset, offset, offset + log_likelihood.shape[2], c, state)
 
 
 @inlined
@@ -152,94 +181,210 @@ def open_cluster(rng, chosen, auxiliary, state):
 
 
 class Scratch(NamedTuple):
-    """To work in: weights (C,) and exponents (C,) of the columns, and the message of the user at
-    hand."""
+    """To work in: weights (C + 1,) and exponents (C + 1,) of the columns and of agreeing; what each
+    column says of the user at hand.
+
+    evidence (G, C): ln p of the vectors of each group, and of the observations in the first, but
+    for factors (C,) of the latter. message: what the user's observations say of its latent vector.
+    """
 
     weights: NDArray[np.float64]
     exponents: NDArray[np.float64]
+    evidence: NDArray[np.float64]
+    factors: NDArray[np.float64]
     message: Message
 
 
-@compiled
-def assign(rng, first, end, table, offset, auxiliary, state):
-    """In place on table, auxiliary columns and state: redraw z_u and f_u for u = first, first + 1,
-    …, (C11).
+@in_place
+def gather(u, log_likelihood, offset, scratch, state):
+    """In place: what each group of views and the observations say of user u under every column, its
+    latent vector integrated out."""
+    evidence, factors, latent, counts = (
+        scratch.evidence,
+        scratch.factors,
+        state.views[-1],
+        state.counts,
+    )
+    for g in range(evidence.shape[0]):
+        for c in range(evidence.shape[1]):
+            evidence[g, c] = log_likelihood[g, c, u - offset]
+    for c in range(factors.shape[0]):
+        factors[c] = 1.0 if counts[c] >= 0 else 0.0
+    if not state.tabulated and state.noises.shape[0] > 0:
+        weigh_noises(u, evidence[0], factors, scratch.message, state)
+    if not state.tabulated and latent.vectors.shape[1] > 0:
+        listen(u, latent.vectors, state.terms, scratch.message)
+        weigh(evidence[0], factors, scratch.message, latent)
 
-    Returns the next user and the outcome. It is end when all are done; less when there is no free
-    column left for that user, when a cluster was opened and tables hold what observations say, or
-    when that user cannot choose a column.
+
+@in_place
+def weigh_part(u, alone, other, scratch, state):
+    """In place: weights and exponents of all columns for the part of user u that moves, and of
+    agreeing with a label that stays; returns how many there are.
+
+    alone: the group other moves, given the label of behavior. Else behavior does, with the groups
+    that agree with it, given the label of the group other; 0: no label is given.
+    """
+    labels, counts, weights, exponents = (
+        state.labels,
+        state.counts,
+        scratch.weights,
+        scratch.exponents,
+    )
+    evidence, factors, n_columns, n_clusters = (
+        scratch.evidence,
+        scratch.factors,
+        counts.shape[0],
+        0,
+    )
+    for c in range(n_columns):
+        n_clusters += counts[c] > 0
+    weigh_columns(n_clusters, weights[:n_columns], state)
+    moving = other if alone else 0
+    for c in range(n_columns):
+        exponents[c] = evidence[moving, c]
+    for g in range(1, 1 if alone else labels.z.shape[0]):
+        if g != other and labels.agrees[g - 1, u] == 1:
+            for c in range(n_columns):
+                exponents[c] += evidence[g, c]
+    if other > 0:
+        share, given, total = labels.shares[other - 1], labels.z[0 if alone else other, u], 0.0
+        for c in range(n_columns):
+            total += weights[c]
+        scale = (1.0 - share) / total
+        for c in range(n_columns):
+            weights[c] *= scale
+        weights[n_columns], exponents[n_columns] = share, exponents[given]
+        if not alone:
+            weights[n_columns] *= factors[given]
+    if not alone:
+        for c in range(n_columns):
+            weights[c] *= factors[c]
+    return n_columns + 1 if other > 0 else n_columns
+
+
+@in_place
+def relabel(u, column, alone, other, labels):
+    """In place: the labels of the part of user u that has moved, as in ``weigh_part``."""
+    labels.z[other if alone else 0, u] = column
+    for g in range(1, 1 if alone else labels.z.shape[0]):
+        if g != other and labels.agrees[g - 1, u] == 1:
+            labels.z[g, u] = column
+
+
+@in_place
+def any_agrees(u, agrees):
+    """Whether some further group of user u agrees with behavior."""
+    for g in range(agrees.shape[0]):
+        if agrees[g, u] == 1:
+            return True
+    return False
+
+
+@in_place
+def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state):
+    """In place: the labels of a user, part after part. Returns how many clusters it has opened; or
+    what is below 0, where it cannot choose."""
+    counts, z, agrees = state.counts, state.labels.z, state.labels.agrees
+    n_further, n_columns, n_opened, is_stale = agrees.shape[0], counts.shape[0], 0, True
+    for part in range(2 * n_further + 1):
+        alone = part < n_further
+        other = part + 1 if alone else part - n_further
+        if other == 0 and n_further > 0 and not any_agrees(u, agrees):
+            continue
+        if other == 0 or agrees[other - 1, u] == 0:
+            own = z[other if alone else 0, u]
+            if leave(rng, own, counts, auxiliary) >= 0 and is_marginal(state):
+                retire_each(own, state.views)
+                rescore(log_likelihood, offset, u, end, own, state)
+                is_stale = True
+        if is_stale:
+            gather(u, log_likelihood, offset, scratch, state)
+            is_stale = False
+        n_choices = weigh_part(u, alone, other, scratch, state)
+        chosen = choose(scratch.weights[:n_choices], scratch.exponents[:n_choices], random(rng))
+        if chosen < 0:
+            return chosen
+        if chosen < n_columns:
+            if counts[chosen] == 0 and auxiliary.shape[0] > 0:
+                fresh = open_cluster(rng, chosen, auxiliary, state)
+                n_opened += 1
+                if not state.tabulated:
+                    rescore(log_likelihood, offset, u, end, fresh, state)
+                    is_stale = True
+            counts[chosen] += 1
+        if other > 0:
+            agrees[other - 1, u] = 1 if chosen == n_columns else 0
+        if chosen == n_columns:
+            chosen = z[0 if alone else other, u]
+        relabel(u, chosen, alone, other, state.labels)
+    return n_opened
+
+
+@compiled
+def assign(rng, first, end, log_likelihood, offset, auxiliary, state):
+    """In place on log likelihoods, auxiliary columns and state: redraw the labels and f_u of u =
+    first, first + 1, …, (C11) and (C19).
+
+    Returns the next user and the outcome. It is end when all are done; less when free columns run
+    short for that user, when a cluster was opened and log likelihoods hold what observations say,
+    or when that user cannot choose a column.
     """
     n_columns, n_latent = (
         state.counts.shape[0],
         0 if state.tabulated else state.views[-1].vectors.shape[1],
     )
     scratch = Scratch(
-        np.empty(n_columns), np.empty(n_columns), new_message(n_latent, state.noises.shape[0])
+        np.empty(n_columns + 1),
+        np.empty(n_columns + 1),
+        np.empty((state.labels.z.shape[0], n_columns)),
+        np.empty(n_columns),
+        new_message(n_latent, state.noises.shape[0]),
     )
-    return assign_in_turn(rng, first, end, table, offset, auxiliary, scratch, state)
+    return assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, state)
 
 
 @in_place
-def assign_in_turn(rng, first, end, table, offset, auxiliary, scratch, state):
+def assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, state):
     """``assign``, with something to work in."""
-    z, counts, terms, observed, latent = (
-        state.z,
+    z, counts, terms, latent, message = (
+        state.labels.z,
         state.counts,
         state.terms,
-        state.views[:-1],
         state.views[-1],
+        scratch.message,
     )
-    n_columns, n_auxiliary = counts.shape[0], auxiliary.shape[0]
-    by_user, n_latent = not state.tabulated, 0 if state.tabulated else latent.vectors.shape[1]
-    by_cluster = by_user and state.noises.shape[0] > 0
-    weights, exponents, message = scratch.weights, scratch.exponents, scratch.message
-    n_free = n_clusters = n_opened = 0
-    for c in range(n_columns):
-        n_free += counts[c] < 0
-        n_clusters += counts[c] > 0
+    by_user, n_opened = not state.tabulated, 0
     for u in range(first, end):
-        if n_auxiliary > 0 and (n_free == 0 or (n_opened > 0 and not by_user)):
+        if auxiliary.shape[0] > 0 and (
+            count_free(counts) < room(z.shape[0]) or (n_opened > 0 and not by_user)
+        ):
             return u, Outcome(n_opened, -1, NO_WEIGHT)
-        own = z[u]
-        if leave(rng, own, counts, auxiliary) >= 0:
-            n_free += 1
-            retire_each(own, state.views)
-            if by_user:
-                rescore(table, offset, u, end, own, observed)
-        n_clusters -= counts[own] == 0
-        weigh_columns(n_clusters, weights, state)
-        for c in range(n_columns):
-            exponents[c] = table[c, u - offset]
-        if by_cluster:
-            weigh_noises(u, exponents, weights, message, state)
-        if n_latent > 0:
-            listen(u, latent.vectors, terms, message)
-            weigh(exponents, weights, message, latent)
-        chosen = choose(weights, exponents, random(rng))
-        if chosen < 0:
-            return u, Outcome(n_opened, u, chosen)
-        is_new = counts[chosen] == 0 and n_auxiliary > 0
-        n_clusters += counts[chosen] == 0
-        if is_new:
-            fresh = open_cluster(rng, chosen, auxiliary, state)
-            n_free -= 1
-            n_opened += 1
-            if by_user:
-                rescore(table, offset, u + 1, end, fresh, observed)
-        counts[chosen] += 1
-        z[u] = chosen
-        if by_cluster:
-            set_noise(u, state.noises[chosen], terms)
-        complete_each(rng, u, chosen, observed)
-        if n_latent > 0:
-            settle(rng, u, chosen, message, latent)
+        opened = draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state)
+        if opened < 0:
+            return u, Outcome(n_opened, u, opened)
+        n_opened += opened
+        own = z[0, u]
+        if by_user and state.noises.shape[0] > 0:
+            set_noise(u, state.noises[own], terms)
+        complete_by(rng, u, z[:, u], state.labels.groups, state.views[:-1])
+        if by_user and latent.vectors.shape[1] > 0:
+            settle(rng, u, own, message, latent)
             if terms.gram.shape[0] == 0:
                 shift(u, message.step, terms, terms.residual)
-        if is_new:
-            adopt_each(rng, u, chosen, state.views)
-            if by_user:
-                rescore(table, offset, u + 1, end, chosen, observed)
+        if opened > 0 and is_marginal(state):
+            adopt_each(rng, u, own, state.views)
+            rescore(log_likelihood, offset, u + 1, end, own, state)
     return end, Outcome(n_opened, -1, NO_WEIGHT)
+
+
+@in_place
+def count_free(counts):
+    """The number of free columns."""
+    n_free = 0
+    for c in range(counts.shape[0]):
+        n_free += counts[c] < 0
+    return n_free
 
 
 @inlined
@@ -254,31 +399,30 @@ def auxiliary_columns(state):
 
 
 @compiled
-def widened(table):
-    """With as many rows again."""
-    n = table.shape[0]
-    wide = np.empty((2 * n, table.shape[1]))
-    for c in range(n):
-        for u in range(table.shape[1]):
-            wide[c, u] = table[c, u]
+def widened(log_likelihood):
+    """With as many columns again."""
+    n_groups, n, n_users = log_likelihood.shape
+    wide = np.empty((n_groups, 2 * n, n_users))
+    for g in range(n_groups):
+        for c in range(n):
+            for u in range(n_users):
+                wide[g, c, u] = log_likelihood[g, c, u]
     return wide
 
 
 @inlined
-def assign_table(rng, table, offset, auxiliary, state):
-    """``assign`` for all users of a table, with more columns as they are needed; returns the
+def assign_block(rng, log_likelihood, offset, auxiliary, state):
+    """``assign`` for all users of a block, with more columns as they are needed; returns the
     state."""
-    u, end = offset, offset + table.shape[1]
+    u, end = offset, offset + log_likelihood.shape[2]
     while True:
         n_before = state.outcome.n_opened
-        u, outcome = assign(rng, u, end, table, offset, auxiliary, state)
-        state = with_outcome(
-            state,
-            Outcome(n_before + outcome.n_opened, outcome.user_without_weight, outcome.verdict),
-        )
+        u, outcome = assign(rng, u, end, log_likelihood, offset, auxiliary, state)
+        outcome = Outcome(n_before + outcome.n_opened, outcome.user_without_weight, outcome.verdict)
+        state = with_results(state, state.partition, outcome)
         if outcome.user_without_weight >= 0 or u == end:
             return state
-        state, table = grown(state), widened(table)
+        state, log_likelihood = grown(state), widened(log_likelihood)
 
 
 @inlined
@@ -291,13 +435,14 @@ def settled(state):
 
 @standalone(returns="state", work=12)
 def run(rng, state):
-    """In place on z, latent vectors, residuals and noise: all users, block after block."""
-    n_users, first = state.z.shape[0], np.int64(0)
-    state = with_outcome(state, Outcome(0, -1, NO_WEIGHT))
+    """In place on labels, latent vectors, residuals and noise: all users, block after block."""
+    (n_groups, n_users), first = state.labels.z.shape, np.int64(0)
+    state = with_results(state, state.partition, Outcome(0, -1, NO_WEIGHT))
     auxiliary = auxiliary_columns(state)
     while first < n_users and state.outcome.user_without_weight < 0:
-        table = np.empty((state.counts.shape[0], min(BLOCK, n_users - first)))
-        fill(table, first, np.int64(0), table.shape[0], state)
-        state = assign_table(rng, table, first, auxiliary, state)
+        n_block = min(BLOCK, n_users - first)
+        log_likelihood = np.empty((n_groups, state.counts.shape[0], n_block))
+        fill(log_likelihood, first, np.int64(0), log_likelihood.shape[1], state)
+        state = assign_block(rng, log_likelihood, first, auxiliary, state)
         first += BLOCK
     return settled(state)

@@ -2,12 +2,13 @@
 
 from dualview.engines.gibbs.working import with_views
 from dualview.numerics.compiling import inlined
-from dualview.views.verbs import redraw_each, redraw_latent
+from dualview.views.verbs import redraw_by, redraw_latent
 
 
 @inlined
 def run(rng, state):
     """In place on latent vectors and residuals, where users share the vectors of their clusters."""
-    observed = redraw_each(rng, state.z, state.views[:-1])
-    latent = redraw_latent(rng, state.z, state.terms, state.views[-1])
+    labels = state.labels
+    observed = redraw_by(rng, labels.z, labels.groups, state.views[:-1])
+    latent = redraw_latent(rng, labels.z[0], state.terms, state.views[-1])
     return with_views(state, observed + (latent,))  # noqa: RUF005  (Numba has no other way)

@@ -10,5 +10,5 @@ def run(rng, state):
     """In place on the terms' noise and precision."""
     if state.terms.noise.shape[0] == 0:
         return state
-    noises = redraw_noises(rng, state.z, state.terms, state.counts.shape[0])
+    noises = redraw_noises(rng, state.labels.z[0], state.terms, state.counts.shape[0])
     return with_columns(state, state.counts, state.views, noises)

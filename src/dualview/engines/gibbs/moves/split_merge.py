@@ -17,6 +17,13 @@ A split of C into A, which has i, and B is accepted with probability min(1, r), 
 where the first ratio is that of the partition's prior (for a Dirichlet process α Γ(n_A) Γ(n_B) /
 Γ(n_C)), w of a set is the density of its vectors and parameters over q, all views together, and c
 is the probability that B would be chosen for A among all clusters but A.
+
+Where groups of views have labels of their own, all this is about customers. Users i and j are
+chosen among those who agree in everything, so that every cluster that is split or merged, and every
+one that comes of it, has users in all views. All other customers of the cluster go to one side: a
+user's behavior with all groups that agree with it, every other group by itself. Who agrees does not
+change. The prior's ratio counts customers; n in (n_C − 1) / n_B counts the users who agree in
+everything, and c is over the clusters but A that have some.
 """
 
 import math
@@ -25,26 +32,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.engines.gibbs.working import columns_in_use, count_users, with_columns
+from dualview.engines.gibbs.moves.assignment import is_marginal, room
+from dualview.engines.gibbs.working import columns_in_use, extended, with_columns
 from dualview.numerics.compiling import compiled, in_place, inlined, standalone
 from dualview.numerics.dispatch import selected, supports
 from dualview.numerics.draws import invert_cumulative
 from dualview.numerics.streams import random
 from dualview.partitions.verbs import log_another, log_cluster, opens
 from dualview.views.verbs import (
-    accept_each,
-    join_each,
-    learn_each,
+    accept_by,
+    distance_where,
+    join_where,
+    learn_by,
+    level_where,
+    log_weight_where,
     open_columns_each,
-    propose_each,
-    set_both_each,
+    propose_by,
+    set_both_by,
     set_column_each,
     set_user_each,
-    split_start_each,
+    split_start_by,
     splittable_each,
-    total_distance,
-    total_level,
-    total_log_weight,
     total_squared_distance,
 )
 
@@ -53,60 +61,193 @@ SHARE = 0.25  # of sweeps that have
 ROOM = 3  # free columns beside clusters and auxiliary ones; more are made when they run out
 
 
-class Sides(NamedTuple):
-    """others (U,): the users of the clusters of i and j but these two, in the order of allocation;
-    sides (U,): 0 or 1.
+class Counts(NamedTuple):
+    """Of every column (C,), or of the sets A, B and C: customers, and users who agree in all.
 
-    sizes (3,): of the sets A, B and C.
+    users (G, C): users by their labels in each group of views.
     """
 
-    others: NDArray[np.int64]
+    customers: NDArray[np.int64]
+    agreeing: NDArray[np.int64]
+    users: NDArray[np.int64]
+
+
+class Proposal(NamedTuple):
+    """users (n,), groups (n,) and sides (n,) of the customers but i and j, in the order of
+    allocation; sizes of the sets A, B and C.
+
+    A customer is a user's behavior, group 0, with all groups that agree with it, or a group that
+    does not. part (G,): 1 for the groups that the customer at hand has. whole (G,): 1 for all. only
+    (G, G): 1 for one. levels (G + 1, 2): what of the attraction of A and B depends on nobody, for
+    each group and for the number of customers.
+    """
+
+    users: NDArray[np.int64]
+    groups: NDArray[np.int64]
     sides: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-
-
-@in_place
-def members(rng, z, i, j, others):
-    """In place: the others of the clusters of i and j, in a uniformly random order; returns their
-    number."""
-    n = 0
-    for u in range(z.shape[0]):
-        if (z[u] == z[i] or z[u] == z[j]) and u != i and u != j:
-            place = min(int(random(rng) * (n + 1)), n)
-            others[n] = others[place]
-            others[place] = u
-            n += 1
-    return n
+    sizes: Counts
+    part: NDArray[np.int64]
+    whole: NDArray[np.int64]
+    only: NDArray[np.int64]
+    levels: NDArray[np.float64]
 
 
 @compiled
-def allocate(rng, drawn, i, j, z, proposal, splits):
-    """In place on the sets A and B, others and, when they are drawn, sides: all join i or j in
+def no_counts(n_groups, n):
+    """Zeros."""
+    zeros = np.zeros((2, n), dtype=np.int64)
+    return Counts(zeros[0], zeros[1], np.zeros((n_groups, n), dtype=np.int64))
+
+
+@compiled
+def new_proposal(n_groups, n_users):
+    """Room for the customers of all users."""
+    customers, only = (
+        np.empty((3, n_groups * n_users), dtype=np.int64),
+        np.zeros((n_groups, n_groups), dtype=np.int64),
+    )
+    for g in range(n_groups):
+        only[g, g] = 1
+    return Proposal(
+        customers[0],
+        customers[1],
+        customers[2],
+        no_counts(n_groups, 3),
+        np.empty(n_groups, dtype=np.int64),
+        np.ones(n_groups, dtype=np.int64),
+        only,
+        np.empty((n_groups + 1, 2)),
+    )
+
+
+@in_place
+def find_part(u, group, part, agrees):
+    """In place: which groups a customer has; returns whether that is all of them."""
+    is_all = True
+    for g in range(part.shape[0]):
+        has = g == group or (group == 0 and agrees[g - 1, u] == 1)
+        part[g] = 1 if has else 0
+        is_all &= has
+    return is_all
+
+
+@in_place
+def is_customer(u, group, agrees):
+    """Whether a user is a customer by this group: by behavior always, by another where it does not
+    agree."""
+    return group == 0 or agrees[group - 1, u] == 0
+
+
+@in_place
+def add(place, is_all, part, counts):
+    """In place: one more customer."""
+    counts.customers[place] += 1
+    counts.agreeing[place] += is_all
+    for g in range(part.shape[0]):
+        counts.users[g, place] += part[g]
+
+
+@in_place
+def copy_counts(source, place, target, column):
+    """In place: the counts of one place become those of another."""
+    target.customers[column] = source.customers[place]
+    target.agreeing[column] = source.agreeing[place]
+    for g in range(source.users.shape[0]):
+        target.users[g, column] = source.users[g, place]
+
+
+@compiled
+def count_columns(n_columns, part, labels):
+    """The counts of every column."""
+    z, agrees = labels.z, labels.agrees
+    counts = no_counts(z.shape[0], n_columns)
+    for u in range(z.shape[1]):
+        for g in range(z.shape[0]):
+            if is_customer(u, g, agrees):
+                add(z[g, u], find_part(u, g, part, agrees), part, counts)
+    return counts
+
+
+@in_place
+def members(rng, i, j, proposal, labels):
+    """In place: the customers of the clusters of i and j but these two, in a uniformly random
+    order; returns their number."""
+    z, users, groups, n = labels.z, proposal.users, proposal.groups, 0
+    n_groups, first, second = z.shape[0], z[0, i], z[0, j]
+    for u in range(z.shape[1]):
+        for k in range(1, n_groups + 1):
+            g = k % n_groups  # behavior last
+            if (
+                (z[g, u] == first or z[g, u] == second)
+                and u != i
+                and u != j
+                and is_customer(u, g, labels.agrees)
+            ):
+                place = min(int(random(rng) * (n + 1)), n)
+                users[n], groups[n] = users[place], groups[place]
+                users[place], groups[place] = u, g
+                n += 1
+    return n
+
+
+@in_place
+def set_levels(s, part, proposal, splits, labels):
+    """In place: the levels of a set that customers with these groups have joined."""
+    sizes, levels = proposal.sizes, proposal.levels
+    for g in range(part.shape[0]):
+        if part[g] == 1:
+            levels[g, s] = level_where(
+                s, sizes.users[:, s], proposal.only[g], labels.groups, splits
+            )
+    levels[part.shape[0], s] = math.log(sizes.customers[s])
+
+
+@in_place
+def odds_of(u, proposal, splits, labels):
+    """ln of how much more A attracts a customer, which has the groups of proposal.part, than B."""
+    part, users, levels, n = (
+        proposal.part,
+        proposal.sizes.users,
+        proposal.levels,
+        proposal.part.shape[0],
+    )
+    odds = levels[n, 0] - levels[n, 1]
+    for g in range(n):
+        if part[g] == 1:
+            odds += levels[g, 0] - levels[g, 1]
+    for s in range(2):
+        away = distance_where(u, s, users[:, s], part, labels.groups, splits)
+        odds += away if s == 1 else -away
+    return odds
+
+
+@compiled
+def allocate(rng, drawn, i, j, proposal, splits, labels):
+    """In place on the sets A and B, customers and, when they are drawn, sides: all join i or j in
     turn; returns ln q_z."""
-    others, sides, sizes = proposal.others, proposal.sides, proposal.sizes
-    n_others = members(rng, z, i, j, others)
-    levels = np.empty(2)
+    sizes, sides, part, z = proposal.sizes, proposal.sides, proposal.part, labels.z
+    n_others, none = members(rng, i, j, proposal, labels), no_counts(z.shape[0], 1)
     for s in range(2):
         set_user_each(s, j if s == 1 else i, splits)
-        sizes[s] = 1
-        levels[s] = total_level(s, sizes[s], splits)
+        copy_counts(none, 0, sizes, s)
+        add(s, True, proposal.whole, sizes)
+        set_levels(s, proposal.whole, proposal, splits, labels)
     total = 0.0
     for t in range(n_others):
-        u, odds = others[t], levels[0] - levels[1]
-        for s in range(2):
-            away = total_distance(u, s, sizes[s], splits)
-            odds += away if s == 1 else -away
+        u, group = proposal.users[t], proposal.groups[t]
+        is_all = find_part(u, group, part, labels.agrees)
+        odds = odds_of(u, proposal, splits, labels)
         less = math.exp(-abs(odds))  # the less likely side against the other
         likely = 0 if odds > 0.0 else 1
         if drawn:
             sides[t] = 1 - likely if random(rng) * (1.0 + less) < less else likely
         else:
-            sides[t] = 0 if z[u] == z[i] else 1
+            sides[t] = 0 if z[group, u] == z[0, i] else 1
         s = sides[t]
         total -= math.log1p(less) + (0.0 if s == likely else abs(odds))
-        join_each(u, s, sizes[s], splits)
-        sizes[s] += 1
-        levels[s] = total_level(s, sizes[s], splits) + math.log(sizes[s])
+        join_where(u, s, sizes.users[:, s], part, labels.groups, splits)
+        add(s, is_all, part, sizes)
+        set_levels(s, part, proposal, splits, labels)
     return total
 
 
@@ -144,11 +285,21 @@ def chance_of_other(column, counts, splits):
 
 
 @in_place
-def choose_member(rng, column, n, i, z):
-    """One of the n users of a column who are not i."""
-    place, j = min(int(random(rng) * n), n - 1), 0
+def agrees_in_all(u, agrees):
+    """Whether all groups of a user agree with its behavior."""
+    for g in range(agrees.shape[0]):
+        if agrees[g, u] == 0:
+            return False
+    return True
+
+
+@in_place
+def choose_member(rng, column, n, but, labels):
+    """One of the n users who agree in everything and are not a certain one: of a column, or of all
+    columns if it is −1."""
+    z, place, j = labels.z, min(int(random(rng) * n), n - 1), 0
     while True:
-        if z[j] == column and j != i:
+        if j != but and (column < 0 or z[0, j] == column) and agrees_in_all(j, labels.agrees):
             if place == 0:
                 return j
             place -= 1
@@ -156,13 +307,33 @@ def choose_member(rng, column, n, i, z):
 
 
 @in_place
-def weight_of_column(s, column, n, log_weights, partition, splits):
-    """ln w of a cluster that there is, with what it adds to the prior; by set s where it is not yet
-    in log_weights."""
+def log_weight(s, place, counts, proposal, splits, state):
+    """ln w of set s, with what it adds to the partition's prior; its users are those of a place in
+    counts."""
+    users, groups = counts.users[:, place], state.labels.groups
+    total = log_weight_where(s, users, proposal.whole, groups, splits)
+    return total + log_cluster(counts.customers[place], state.partition)
+
+
+@in_place
+def weight_of_column(s, column, log_weights, counts, proposal, splits, state):
+    """``log_weight`` of a cluster that there is; by set s where it is not yet in log_weights."""
     if math.isnan(log_weights[column]):
         set_column_each(s, column, splits)
-        log_weights[column] = total_log_weight(s, n, splits) + log_cluster(n, partition)
+        log_weights[column] = log_weight(s, column, counts, proposal, splits, state)
     return log_weights[column]
+
+
+@in_place
+def set_both(first, second, proposal, splits, labels):
+    """In place: C is A, which is the cluster first, with the cluster second."""
+    sizes = proposal.sizes
+    set_column_each(0, first, splits)
+    set_both_by(sizes.users[:, 0], second, sizes.users[:, 1], labels.groups, splits)
+    sizes.customers[2] = sizes.customers[0] + sizes.customers[1]
+    sizes.agreeing[2] = sizes.agreeing[0] + sizes.agreeing[1]
+    for g in range(sizes.users.shape[0]):
+        sizes.users[g, 2] = sizes.users[g, 0] + sizes.users[g, 1]
 
 
 @in_place
@@ -175,55 +346,53 @@ def free_column(counts):
 
 
 @in_place
-def relabel(splitting, first, second, j, proposal, state):
-    """In place: the clusters of A and B, or of C, in place of what there was. Returns the columns
-    of A (or C) and B."""
-    z, counts, sizes = state.z, state.counts, proposal.sizes
-    if splitting:
-        second = free_column(counts)
-        counts[first], counts[second] = sizes[0], sizes[1]
-        z[j] = second
-    else:
-        counts[first], counts[second] = sizes[2], -1
-        z[j] = first
-    for t in range(sizes[0] + sizes[1] - 2):
-        z[proposal.others[t]] = second if splitting and proposal.sides[t] == 1 else first
-    return first, second
+def set_label(u, group, column, part, labels):
+    """In place: the column of a customer."""
+    find_part(u, group, part, labels.agrees)
+    for g in range(part.shape[0]):
+        if part[g] == 1:
+            labels.z[g, u] = column
+
+
+@in_place
+def relabel(splitting, first, second, j, proposal, labels):
+    """In place: the labels of A and B, or of C."""
+    sizes, part = proposal.sizes, proposal.part
+    set_label(j, 0, second if splitting else first, part, labels)
+    for t in range(sizes.customers[0] + sizes.customers[1] - 2):
+        column = second if splitting and proposal.sides[t] == 1 else first
+        set_label(proposal.users[t], proposal.groups[t], column, part, labels)
 
 
 @standalone(returns=(0, 0), work=8)
 def split_and_merge(rng, n_moves, state):
-    """In place on z, counts and columns: some moves. For each there must be a free column.
+    """In place on labels, counts and columns: some moves. For each there must be a free column.
 
     Returns how many splits and how many merges were accepted.
     """
-    z, counts, partition = state.z, state.counts, state.partition
-    n_users, n_columns, n_splits, n_merges = z.shape[0], counts.shape[0], 0, 0
-    if n_moves == 0 or n_users < 2:
+    labels, n_columns, n_splits, n_merges = state.labels, state.counts.shape[0], 0, 0
+    if n_moves == 0:
         return n_splits, n_merges
-    splits = split_start_each(z, counts, state.views)
+    proposal = new_proposal(labels.z.shape[0], labels.z.shape[1])
+    sizes, counts = proposal.sizes, count_columns(n_columns, proposal.part, labels)
+    n_agreeing, n_clusters = counts.agreeing.sum(), (counts.customers > 0).sum()
+    if n_agreeing < 2:
+        return n_splits, n_merges
+    splits = split_start_by(labels.z, state.counts, labels.groups, state.views)
     if not all_of(splittable_each(splits)):
         return n_splits, n_merges
     weights, near, log_weights = np.empty(3), np.empty(n_columns), np.full(n_columns, math.nan)
-    proposal = Sides(
-        np.empty(n_users, dtype=np.int64),
-        np.empty(n_users, dtype=np.int64),
-        np.empty(3, dtype=np.int64),
-    )
-    sizes, n_clusters = proposal.sizes, 0
-    for c in range(n_columns):
-        n_clusters += counts[c] > 0
     for _ in range(n_moves):
-        i = min(int(random(rng) * n_users), n_users - 1)
-        splitting, first, chance = random(rng) < 0.5, z[i], 1.0
+        i = choose_member(rng, -1, n_agreeing, -1, labels)
+        splitting, first, chance = random(rng) < 0.5, labels.z[0, i], 1.0
         second = first
         if not splitting:
-            second, chance = choose_other(rng, first, counts, near, splits)
-        n_choices = counts[second] - splitting if second >= 0 else 0
+            second, chance = choose_other(rng, first, counts.agreeing, near, splits)
+        n_choices = counts.agreeing[second] - splitting if second >= 0 else 0
         if n_choices == 0:
             continue
         j, log_uniform, log_sides = (
-            choose_member(rng, second, n_choices, i, z),
+            choose_member(rng, second, n_choices, i, labels),
             math.log(1.0 - random(rng)),
             0.0,
         )
@@ -231,41 +400,45 @@ def split_and_merge(rng, n_moves, state):
             (range(2, 3), range(2)) if splitting else (range(2), range(2, 3))
         )  # sets that are clusters, and that may be
         if splitting:
-            log_sides = allocate(rng, splitting, i, j, z, proposal, splits)
+            log_sides = allocate(rng, splitting, i, j, proposal, splits, labels)
         for s in old:
             column = second if s == 1 else first
-            sizes[s] = counts[column]
-            weights[s] = weight_of_column(s, column, sizes[s], log_weights, partition, splits)
+            copy_counts(counts, column, sizes, s)
+            weights[s] = weight_of_column(s, column, log_weights, counts, proposal, splits, state)
         if not splitting:
-            set_column_each(0, first, splits)
-            set_both_each(sizes[0], second, sizes[1], splits)
-            sizes[2] = sizes[0] + sizes[1]
+            set_both(first, second, proposal, splits, labels)
         for s in new:
-            propose_each(rng, s, sizes[s], splits)
-            weights[s] = total_log_weight(s, sizes[s], splits) + log_cluster(sizes[s], partition)
+            propose_by(rng, s, sizes.users[:, s], labels.groups, splits)
+            weights[s] = log_weight(s, s, sizes, proposal, splits, state)
         ratio = (
-            log_another(n_clusters if splitting else n_clusters - 1, partition)
+            log_another(n_clusters if splitting else n_clusters - 1, state.partition)
             + weights[0]
             + weights[1]
             - weights[2]
         )
-        ratio += math.log(chance * (sizes[2] - 1.0) / sizes[1])
+        ratio += math.log(chance * (sizes.agreeing[2] - 1.0) / sizes.agreeing[1])
         # A split still lacks c, and a merge q_z. Both are at most 1, so what is refused without
         # them would be with them.
         if splitting and log_uniform < ratio - log_sides:
-            ratio += math.log(chance_of_other(first, counts, splits))
+            ratio += math.log(chance_of_other(first, counts.agreeing, splits))
         elif not splitting and log_uniform < -ratio:
-            log_sides = allocate(rng, splitting, i, j, z, proposal, splits)
+            log_sides = allocate(rng, splitting, i, j, proposal, splits, labels)
         if not log_uniform < (ratio - log_sides if splitting else log_sides - ratio):
             continue
         n_splits, n_merges = n_splits + splitting, n_merges + (not splitting)
         n_clusters += 1 if splitting else -1
-        first, second = relabel(splitting, first, second, j, proposal, state)
+        if splitting:
+            second = free_column(state.counts)
+        else:
+            state.counts[second] = -1
+            copy_counts(no_counts(labels.z.shape[0], 1), 0, counts, second)
+        relabel(splitting, first, second, j, proposal, labels)
         for s in new:
             column = second if s == 1 else first
-            log_weights[column] = math.nan
-            accept_each(rng, column, s, sizes[s], splits)
-            learn_each(column, z, splits)
+            copy_counts(sizes, s, counts, column)
+            state.counts[column], log_weights[column] = sizes.customers[s], math.nan
+            accept_by(rng, column, s, sizes.users[:, s], labels.groups, splits)
+            learn_by(column, labels.z, labels.groups, splits)
     return n_splits, n_merges
 
 
@@ -289,10 +462,19 @@ def with_new_columns(rng, n_moves, state):
     """The state with auxiliary components and free columns, where users can open clusters."""
     if not opens(state.partition):
         return state
-    n_components, n_auxiliary, n_room = state.counts.shape[0], state.n_auxiliary, ROOM + n_moves
-    views = open_columns_each(rng, n_auxiliary, n_room, not state.tabulated, state.views)
-    counts = count_users(state.z, n_components, n_auxiliary, n_components + n_auxiliary + n_room)
+    n_room = spare(state) + n_moves
+    views = open_columns_each(rng, state.n_auxiliary, n_room, is_marginal(state), state.views)
+    n_columns = state.counts.shape[0] + state.n_auxiliary + n_room
+    counts = extended(state.counts, state.n_auxiliary, n_columns)
     return with_columns(state, counts, views, state.noises)
+
+
+@inlined
+def spare(state):
+    """Free columns at the beginning of an assignment sweep; users with several labels may need more
+    than one each."""
+    n_groups = state.labels.z.shape[0]
+    return ROOM + room(n_groups) if n_groups > 1 else ROOM
 
 
 @compiled
@@ -303,7 +485,7 @@ def run_with_moves(rng, state):
     n_moves = draw_moves(rng, state)
     state = with_new_columns(rng, n_moves, state)
     split_and_merge(rng, n_moves, state)
-    n_columns = min(columns_in_use(state.counts) + ROOM, state.counts.shape[0])
+    n_columns = min(columns_in_use(state.counts) + spare(state), state.counts.shape[0])
     return with_columns(state, state.counts[:n_columns], state.views, state.noises)
 
 
@@ -315,7 +497,7 @@ def run_without_moves(rng, state):
 
 @selected
 def run(kinds):
-    """In place on z and the clusters' parameters; returns the state with auxiliary and free
+    """In place on labels and the clusters' parameters; returns the state with auxiliary and free
     columns."""
     return (
         run_with_moves

@@ -9,5 +9,5 @@ from dualview.views.verbs import move_together
 @inlined
 def run(rng, state):
     """In place on latent vectors and residuals."""
-    latent = move_together(rng, state.z, state.terms, state.views[-1])
+    latent = move_together(rng, state.labels.z[0], state.terms, state.views[-1])
     return with_views(state, state.views[:-1] + (latent,))  # noqa: RUF005  (Numba has no other way)
