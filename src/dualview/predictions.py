@@ -281,10 +281,10 @@ class Predictions:
         if X is None:
             return imputed_of_fit(rng, post)
         features = new_features(self, post, X, unknown)
-        if post.cells is not None and features.cells.cells.equals(post.cells):
+        if post.cells is not None and features.cells.equals(post.cells):
             return imputed_of_fit(rng, post)
-        users = NewUsers(self._candidates(), features.cells, len(features))
-        return imputed_of_new(rng, post, users, features.cells.cells, n_draws, features.names)
+        users = NewUsers(self._candidates(), features.seen, len(features))
+        return imputed_of_new(rng, post, users, features.seen, n_draws, features.names)
 
     def _new_users(self, X: Any, behavior: Any, unknown: Unknown = "error") -> NewUsers:
         post, fitted = self.posterior_, self.behavior_

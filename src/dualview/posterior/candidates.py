@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.records import ClusterNoise, UserNoise
 from dualview.errors import InputError
-from dualview.posterior.cluster_rows import ClusterRows, ViewRows
 from dualview.posterior.disagreement import Customers, Rows
-from dualview.posterior.feature_rows import FeatureRows, Features
 from dualview.posterior.latent_rows import LatentRows
 from dualview.posterior.link_rows import LinkRows
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.several_looks import SeveralLooks
+from dualview.posterior.user_features import FeatureRows, Features
+from dualview.views.features import ClusterRows
+from dualview.views.gaussian.fresh import GaussianClusters
 
 Array = NDArray[np.float64]
 
@@ -55,13 +56,11 @@ class Candidates(ClusterRows):
             post.flat("agreement") if "agreement" in post and "z_tables" not in post else None
         )
         rng = np.random.default_rng(seed)
-        views = {
-            view: ViewRows.of(rng, post, view, self)
-            for view in post.units
-            if f"{view}.factors" in table
-        }
-        self.features = FeatureRows(post, self, views.get("features"))
-        self.latent = LatentRows(post, self, views.get("behavior"))
+        self.features = FeatureRows(rng, post, self)
+        has_spread = "behavior.factors" in table
+        self.latent = LatentRows(
+            post, self, GaussianClusters.of(rng, post, "behavior", self) if has_spread else None
+        )
         self.link = LinkRows(post, self, self.features)
 
     def new_weight(self, n_opened: Array) -> Array:
@@ -94,7 +93,8 @@ class Candidates(ClusterRows):
         """
         if self._looks is None:
             return self.features.log_density(x, n_users)
-        return self._looks.log_features(self.features.log_by_table(x, n_users))
+        n_tables = self._post.flat("z_tables").shape[1]
+        return self._looks.log_features(list(self.features.log_by_table(x, n_users, n_tables)))
 
     @property
     def has_several_looks(self) -> bool:

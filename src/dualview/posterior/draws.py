@@ -4,7 +4,7 @@ Groups of the tree: posterior (chain, draw, …), in the user's units; component
 of each draw, in working units; working, the maps between the user's units and working units.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dualview.behaviors import Behavior
 from dualview.checks import interval_ends
 from dualview.errors import AbsentError, InputError
-from dualview.posterior.fresh import Base
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]
@@ -156,15 +155,17 @@ class NamedDraws:
         table["owner"] = table.pop("chain") * self.n_draws + table.pop("draw")
         return table
 
-    def working_base(self, view: str) -> Base:
-        """μ_0, R_0, W_0 and β in every draw of a view that is not pooled, in working units."""
-        units = self.units[view]
+    def base(self, view: str, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """What the components of a view share in every draw, (S, …), by name; of a Gaussian view in
+        working units."""
+        found = {name: self.flat(f"{view}.{name}") for name in names}
+        units = self.units.get(view)
+        if units is None:
+            return found
         shape = (self.n_chains * self.n_draws, len(units.mean))
-        precisions = self.flat(f"{view}.base_precision").reshape(*shape, shape[1])
-        covariances = self.flat(f"{view}.base_covariance").reshape(*shape, shape[1])
-        return Base(
-            units.to_working(self.flat(f"{view}.base_mean").reshape(shape)),
-            units.factor.T @ precisions @ units.factor,
-            units.inverse @ covariances @ units.inverse.T,
-            self.flat(f"{view}.base_dof"),
-        )
+        if "base_mean" in found:
+            found["base_mean"] = units.to_working(found["base_mean"].reshape(shape))
+        for name, root in (("base_precision", units.factor.T), ("base_covariance", units.inverse)):
+            if name in found:
+                found[name] = root @ found[name].reshape(*shape, shape[1]) @ root.T
+        return found

@@ -2,6 +2,7 @@
 chains are."""
 
 import json
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from dualview.partitions.choice import partition_prior
 from dualview.partitions.priors import PartitionPrior
 from dualview.posterior.approximated import ApproximationFacts
 from dualview.posterior.draws import NamedDraws
+from dualview.views.features import FeatureBlock, blocks_of
 
 Array = NDArray[np.float64]
 
@@ -193,9 +195,26 @@ class FitFacts(NamedDraws):
         return Cells(table["low"].values, table["high"].values, table["codes"].values)
 
     @property
+    def data(self) -> dict[str, NDArray[Any]]:
+        """What was observed of the users' features, by name, as ``FeatureBlock.cells`` takes it."""
+        group = self._tree.children.get("observed_data")
+        variables = {} if group is None else group.data_vars
+        return {
+            str(name): np.asarray(part.values)
+            for name, part in variables.items()
+            if "user" in part.dims
+        }
+
+    @cached_property
+    def blocks(self) -> list[FeatureBlock]:
+        """The features of the fit: blocks of columns of one kind, which answer what is asked of
+        them."""
+        return blocks_of(self)
+
+    @property
     def has_features(self) -> bool:
         """Whether the fit had a table or an array of features."""
-        return "features" in self.units or "categories.concentrations" in self
+        return bool(self.blocks)
 
     @property
     def feature_names(self) -> list[str]:

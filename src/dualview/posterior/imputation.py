@@ -1,21 +1,19 @@
 """Imputation of missing and censored cells, given everything else."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dualview.checks import interval_ends
-from dualview.columns import Cells, Column, Columns
+from dualview.columns import Column
 from dualview.errors import InputError
-from dualview.posterior.category_shares import nominal_view
 from dualview.posterior.new_users import NewUsers
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.user_rows import rows_by_table, rows_of_category
+from dualview.posterior.user_features import Features, features_of, rows_by_table
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -23,31 +21,53 @@ Places = NDArray[np.int64]
 _INTERVALS = (0.8, 0.95)
 
 
-@dataclass(frozen=True)
-class Unknown:
-    """Cells to be filled in: users and columns of Gaussian ones (n,), and of nominal ones (m,)."""
+class Filled(NamedTuple):
+    """A block of columns with its cells filled in.
 
-    gaussian: tuple[Places, Places]
-    nominal: tuple[Places, Places]
+    values (U, columns): what is known, on the view's scale. users, places (n,): cells that are not,
+    and draws (S, n) of them. shares: probabilities of each one's levels, where the kind of column
+    knows them.
+    """
 
-    @classmethod
-    def of(cls, cells: Cells, codebook: Columns) -> "Unknown":
-        """Missing cells, and those of censored columns that are not exact. What others are in the
-        user's units is known."""
-        censored = np.array([column.kind == "censored" for column in codebook.gaussian], dtype=bool)
-        users, columns = np.nonzero(cells.missing | (~cells.exact & censored))
-        users_of_levels, levels = np.nonzero(cells.codes < 0)
-        return cls((users, columns), (users_of_levels, levels))
+    columns: tuple[Column, ...]
+    values: NDArray[Any]
+    users: Places
+    places: Places
+    draws: NDArray[Any]
+    shares: list[Array] | None
 
+    @property
+    def best(self) -> NDArray[Any]:
+        """Medians of the draws, or the most probable levels, (n,)."""
+        if self.shares is None:
+            return np.asarray(np.median(self.draws, axis=0))
+        return np.array([int(np.argmax(own)) for own in self.shares], dtype=np.int64)
 
-@dataclass(frozen=True)
-class Drawn:
-    """Draws (S, n) of Gaussian cells on their view's scale, codes (S, m) of nominal ones, and their
-    probabilities, m × (L,)."""
+    def completed(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """All values, with some (n,) for those that are not known."""
+        table = self.values.copy()
+        table[self.users, self.places] = cells
+        return table
 
-    values: Array
-    codes: Places
-    probabilities: list[Array]
+    def summary(self, i: int) -> tuple[Any, ...]:
+        """Of one cell: its value, the probability of a level, and ends of intervals."""
+        column, draws = self.columns[self.places[i]], self.draws[:, i]
+        if self.shares is not None:
+            best = int(self.best[i])
+            ends = [None] * (2 * len(_INTERVALS))
+            return column.levels[best], float(self.shares[i][best]), *ends
+        levels = [0.5, *(end for share in _INTERVALS for end in interval_ends(share))]
+        value, *found = column.named(np.quantile(draws, levels))
+        probability = (column.named(draws) == value).mean() if column.levels else np.nan
+        return value, float(probability), *found
+
+    def probabilities(self, i: int) -> Array:
+        """Of the levels of one cell, (L,)."""
+        if self.shares is not None:
+            return self.shares[i]
+        column = self.columns[self.places[i]]
+        codes = column.values(self.draws[:, i]).astype(np.int64)
+        return np.asarray(np.bincount(codes, minlength=len(column.levels)) / len(codes))
 
 
 class Imputation:
@@ -65,53 +85,54 @@ class Imputation:
         Draws of each cell.
     """
 
-    def __init__(
-        self, codebook: Columns, users: Sequence[Any], cells: Cells, unknown: Unknown, drawn: Drawn
-    ) -> None:
-        self._codebook, self._cells, self._unknown, self._drawn = codebook, cells, unknown, drawn
+    def __init__(self, names: Sequence[str], users: Sequence[Any], parts: Sequence[Filled]) -> None:
+        """names: of the columns, in order."""
+        self._parts = list(parts)
+        self._names = {name: place for place, name in enumerate(names)}
         self.users = list(users)
 
     def __repr__(self) -> str:
-        n = len(self._unknown.gaussian[0]) + len(self._unknown.nominal[0])
+        n = sum(len(part.users) for part in self._parts)
         return f"Imputation({n} cells of {len(self.users)} users, {self.n_draws} draws)"
 
     @property
     def n_draws(self) -> int:
-        return len(self._drawn.values)
+        return len(self._parts[0].draws)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
         """The completed table in the user's units, a row per user; without columns that are
         ignored."""
-        codes = [int(np.argmax(shares)) for shares in self._drawn.probabilities]
-        return self._completed(
-            np.median(self._drawn.values, axis=0), np.array(codes, dtype=np.int64)
-        )
+        return self._completed([part.best for part in self._parts])
 
     def completed(self, draw: int) -> pd.DataFrame:
         """The table completed with one of the draws; analyze several of them for multiple
         imputation."""
         if not 0 <= draw < self.n_draws:
             raise InputError(f"draw must be from 0 to {self.n_draws - 1}; got {draw}.")
-        return self._completed(self._drawn.values[draw], self._drawn.codes[draw])
+        return self._completed([part.draws[draw] for part in self._parts])
 
     @property
     def numbers(self) -> Array:
         """The columns that are not nominal, completed, in the user's units, (U, D); of ordinal
         ones, numbers of levels."""
-        return self._codebook.values(self._table(np.median(self._drawn.values, axis=0)))
-
-    def _table(self, values: Array) -> Array:
-        table = self._cells.inside  # any number inside a rounded number's interval says the same
-        table[self._unknown.gaussian] = values
-        return table
-
-    def _completed(self, values: Array, codes: Places) -> pd.DataFrame:
-        levels = self._cells.codes.copy()
-        levels[self._unknown.nominal] = codes
-        return self._codebook.frame(self._table(values), levels).set_axis(
-            pd.Index(self.users, name="user"), axis=0
+        return np.column_stack(
+            [
+                column.values(values)
+                for part in self._parts
+                if part.shares is None
+                for column, values in zip(part.columns, part.completed(part.best).T, strict=True)
+            ]
         )
+
+    def _completed(self, cells: Sequence[NDArray[Any]]) -> pd.DataFrame:
+        found = {
+            column.name: column.series(values)
+            for part, own in zip(self._parts, cells, strict=True)
+            for column, values in zip(part.columns, part.completed(own).T, strict=True)
+        }
+        ordered = {name: found[name] for name in self._names if name in found}
+        return pd.DataFrame(ordered, index=pd.Index(self.users, name="user"))
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -121,55 +142,35 @@ class Imputation:
         the ends of central 80 and 95 % intervals: low_80, high_80, low_95, high_95. What a kind of
         column does not have is missing.
         """
-        rows = [self._number(i) for i in range(len(self._unknown.gaussian[0]))]
-        rows += [self._level(i) for i in range(len(self._unknown.nominal[0]))]
+        rows = [
+            (self.users[user], part.columns[place].name, *part.summary(i))
+            for part in self._parts
+            for i, (user, place) in enumerate(zip(part.users, part.places, strict=True))
+        ]
         ends = [f"{side}_{100 * share:.0f}" for share in _INTERVALS for side in ("low", "high")]
         found = pd.DataFrame(rows, columns=["user", "column", "value", "probability", *ends])
         found["probability"] = found["probability"].astype(float)
-        order = {column.name: place for place, column in enumerate(self._codebook.columns)}
         place = {user: i for i, user in enumerate(self.users)}
         keys = np.lexsort(
-            (found["column"].map(order).to_numpy(), found["user"].map(place).to_numpy())
+            (found["column"].map(self._names).to_numpy(), found["user"].map(place).to_numpy())
         )
         return found.iloc[keys].reset_index(drop=True)
 
-    def _number(self, i: int) -> tuple[Any, ...]:
-        user, place = (int(part[i]) for part in self._unknown.gaussian)
-        column, drawn = self._codebook.gaussian[place], self._drawn.values[:, i]
-        levels = [0.5, *(end for share in _INTERVALS for end in interval_ends(share))]
-        value, *ends = _named(column, column.values(np.quantile(drawn, levels)))
-        probability = (
-            float((_named(column, column.values(drawn)) == value).mean())
-            if column.levels
-            else float("nan")
-        )
-        return self.users[user], column.name, value, probability, *ends
-
-    def _level(self, i: int) -> tuple[Any, ...]:
-        user, place = (int(part[i]) for part in self._unknown.nominal)
-        column, shares = self._codebook.nominal[place], self._drawn.probabilities[i]
-        best = int(np.argmax(shares))
-        return (
-            self.users[user],
-            column.name,
-            column.levels[best],
-            float(shares[best]),
-            *([None] * (2 * len(_INTERVALS))),
-        )
+    def _cells_of(self, column: str) -> list[tuple[Filled, int]]:
+        """The cells of a column that were filled in."""
+        return [
+            (part, i)
+            for part in self._parts
+            for i, place in enumerate(part.places)
+            if part.columns[place].name == column
+        ]
 
     def draws(self, user: Any, column: str) -> NDArray[Any]:
         """Draws (S,) of one cell that was filled in, in the user's units; of levels, their
         names."""
-        for places, columns, drawn in (
-            (self._unknown.gaussian, self._codebook.gaussian, self._drawn.values),
-            (self._unknown.nominal, self._codebook.nominal, self._drawn.codes),
-        ):
-            for i, (row, place) in enumerate(zip(*places, strict=True)):
-                if self.users[row] == user and columns[place].name == column:
-                    found = columns[place]
-                    return _named(
-                        found, drawn[:, i] if found.kind == "nominal" else found.values(drawn[:, i])
-                    )
+        for part, i in self._cells_of(column):
+            if self.users[part.users[i]] == user:
+                return part.columns[part.places[i]].named(part.draws[:, i])
         raise InputError(
             f"No cell of user {user!r} in column {column!r} was filled in; cells lists those "
             "that were."
@@ -178,119 +179,68 @@ class Imputation:
     def probabilities(self, column: str) -> pd.DataFrame:
         """Probabilities of the levels of an ordinal or nominal column, a row for each user whose
         cell was filled in."""
-        found = next((known for known in self._codebook.columns if known.name == column), None)
-        if found is None or not found.levels:
+        if column not in self._levels:
             raise InputError(
                 f"{column!r} is no column with levels; those are "
-                f"{', '.join(self._with_levels) or 'none'}."
+                f"{', '.join(self._levels) or 'none'}."
             )
-        nominal = found.kind == "nominal"
-        users, places = self._unknown.nominal if nominal else self._unknown.gaussian
-        columns = self._codebook.nominal if nominal else self._codebook.gaussian
-        chosen = [i for i, place in enumerate(places) if columns[place].name == column]
-        shares = [
-            self._drawn.probabilities[i] if nominal else self._shares(found, i) for i in chosen
-        ]
-        index = pd.Index([self.users[users[i]] for i in chosen], name="user")
-        return pd.DataFrame(
-            np.array(shares).reshape(-1, len(found.levels)), index, list(found.levels)
-        )
-
-    def _shares(self, column: Column, i: int) -> Array:
-        codes = column.values(self._drawn.values[:, i]).astype(np.int64)
-        return np.asarray(np.bincount(codes, minlength=len(column.levels)) / len(codes))
+        found, levels = self._cells_of(column), self._levels[column]
+        index = pd.Index([self.users[part.users[i]] for part, i in found], name="user")
+        shares = np.array([part.probabilities(i) for part, i in found])
+        return pd.DataFrame(shares.reshape(-1, len(levels)), index, list(levels))
 
     @property
-    def _with_levels(self) -> list[str]:
-        return [
-            column.name
-            for column in self._codebook.columns
-            if column.levels and column.kind != "ignore"
-        ]
+    def _levels(self) -> dict[str, tuple[str, ...]]:
+        """Those of the columns that have some, in order."""
+        columns = [column for part in self._parts for column in part.columns if column.levels]
+        ordered = sorted(columns, key=lambda column: self._names[column.name])
+        return {column.name: column.levels for column in ordered}
 
 
-def _named(column: Column, values: NDArray[Any]) -> NDArray[Any]:
-    """Values of a column, those with levels by name."""
-    return (
-        np.asarray(column.levels, dtype=object)[values.astype(np.int64)]
-        if column.levels
-        else values
-    )
-
-
-def codebook_of(post: Posterior) -> Columns:
-    """The codebook of a fit: of one to an array of numbers, continuous columns."""
-    if post.codebook is not None:
-        return post.codebook
-    return Columns(tuple(Column(name, "continuous") for name in post.feature_names), is_named=False)
+def _names(post: Posterior) -> list[str]:
+    """Columns in the order of the fit's table."""
+    listed = [] if post.codebook is None else [column.name for column in post.codebook.columns]
+    others = [column.name for block in post.blocks for column in block.columns]
+    return list(dict.fromkeys([*listed, *others]))
 
 
 def imputed_of_fit(rng: np.random.Generator, post: Posterior) -> Imputation:
     """The cells of the fit's users, from all draws that were kept whole."""
-    codebook, cells = codebook_of(post), post.cells
-    if cells is None:
-        assert post.features is not None
-        cells = Cells(post.features, post.features, np.empty((post.n_users, 0), dtype=np.int64))
-    unknown = Unknown.of(cells, codebook)
+    features = features_of(post)
+    assert features is not None
+    rows, parts = rows_by_table(post, np.arange(post.n_chains * post.n_draws)), []
+    for block, x in zip(post.blocks, features.cells, strict=True):
+        cells = block.unknown(x)
+        drawn = block.fill(rng, x, cells, rows[block.table])
+        parts.append(Filled(block.columns, block.values(x), *cells, *drawn))
     users = post.tree["posterior"].coords["user"].values.tolist()
-    shape = (post.n_chains * post.n_draws, 0)
-    values = np.empty(shape)
-    if len(unknown.gaussian[0]):
-        places = {
-            cell: i
-            for i, cell in enumerate(zip(*(part.tolist() for part in cells.drawn), strict=True))
-        }
-        wanted = [
-            places[cell] for cell in zip(*(part.tolist() for part in unknown.gaussian), strict=True)
-        ]
-        values = post.flat("features.cells")[:, wanted]
-    codes, probabilities = np.empty((shape[0], len(unknown.nominal[0])), dtype=np.int64), []
-    for i, (user, column) in enumerate(zip(*unknown.nominal, strict=True)):
-        shares = _shares_of_user(post, int(user), int(column))
-        codes[:, i] = _chosen(rng, shares)
-        probabilities.append(shares.mean(axis=0))
-    return Imputation(codebook, users, cells, unknown, Drawn(values, codes, probabilities))
-
-
-def _shares_of_user(post: Posterior, user: int, column: int) -> Array:
-    """θ of a nominal column in a user's cluster, in every draw, (S, L)."""
-    table, starts = post.components, nominal_view(post).starts
-    by_table = rows_by_table(post, np.arange(post.n_chains * post.n_draws))[:, :, user : user + 1]
-    rows = rows_of_category(post, by_table, column)[:, 0]
-    return np.asarray(
-        np.exp(table["categories.log_shares"][rows, starts[column] : starts[column + 1]])
-    )
+    return Imputation(_names(post), users, parts)
 
 
 def imputed_of_new(
     rng: np.random.Generator,
     post: Posterior,
     new: NewUsers,
-    cells: Cells,
+    features: Features,
     n_draws: int,
     users: Sequence[Any],
 ) -> Imputation:
     """The cells of new users: n_draws clusters of each by their probability, and cells drawn in
     these."""
-    codebook = codebook_of(post)
-    unknown = Unknown.of(cells, codebook)
-    values = np.empty((n_draws, len(unknown.gaussian[0])))
-    codes = np.empty((n_draws, len(unknown.nominal[0])), dtype=np.int64)
-    probabilities: list[Array] = [np.empty(0)] * codes.shape[1]
-    for user in np.union1d(unknown.gaussian[0], unknown.nominal[0]).tolist():
+    own = list(zip(post.blocks, features.cells, strict=True))
+    unknown = [block.unknown(x) for block, x in own]
+    draws: list[NDArray[Any]] = [np.empty((n_draws, len(rows))) for rows, _ in unknown]
+    shares: list[dict[int, Array]] = [{} for _ in own]
+    for user in sorted({int(user) for rows, _ in unknown for user in rows}):
         found = new.clusters_of(rng, user, n_draws)
-        own = np.flatnonzero(unknown.gaussian[0] == user)
-        if len(own):
-            values[:, own] = found.cells()[:, unknown.gaussian[1][own]]
-        for i in np.flatnonzero(unknown.nominal[0] == user):
-            shares, probabilities[i] = found.levels(int(unknown.nominal[1][i]))
-            codes[:, i] = _chosen(rng, shares)
-    return Imputation(codebook, users, cells, unknown, Drawn(values, codes, probabilities))
-
-
-def _chosen(rng: np.random.Generator, shares: Array) -> Places:
-    """A level for each row of shares (S, L)."""
-    cumulative = np.cumsum(shares, axis=1)
-    return np.asarray(
-        (rng.random(len(shares))[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
-    )
+        places = [np.flatnonzero(rows == user) for rows, _ in unknown]
+        columns = [cells[1][place] for cells, place in zip(unknown, places, strict=True)]
+        for b, filled in enumerate(found.fill(rng, columns)):
+            if filled is not None:
+                draws[b][:, places[b]] = filled[0]
+                shares[b] |= dict(zip(places[b].tolist(), filled[1] or (), strict=False))
+    parts = []
+    for b, (block, x) in enumerate(own):
+        of_levels = [shares[b][i] for i in sorted(shares[b])] if block.has_shares else None
+        parts.append(Filled(block.columns, block.values(x), *unknown[b], draws[b], of_levels))
+    return Imputation(_names(post), users, parts)

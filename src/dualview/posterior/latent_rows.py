@@ -1,5 +1,5 @@
 """Latent vectors of users in the clusters of all draws, in the user's units. Rows (R,) are those of
-``cluster_rows``."""
+``ClusterRows``."""
 
 from functools import cached_property
 from typing import NamedTuple
@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.posterior.cluster_rows import ClusterRows, ViewRows
+from dualview.numerics.stacks import solved, spread, times
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.stacked import solved, spread, times
+from dualview.views.features import ClusterRows
+from dualview.views.gaussian.fresh import GaussianClusters
 
 Array = NDArray[np.float64]
 
@@ -30,7 +31,9 @@ class LatentRows:
     known cluster then has no covariance, and a fresh one has the base's.
     """
 
-    def __init__(self, post: Posterior, rows: ClusterRows, vectors: ViewRows | None) -> None:
+    def __init__(
+        self, post: Posterior, rows: ClusterRows, vectors: GaussianClusters | None
+    ) -> None:
         self._post, self._rows, self._vectors = post, rows, vectors
 
     @property

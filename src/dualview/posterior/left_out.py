@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.records import LatentPrior, LeftOutLaws
-from dualview.posterior.followed import followed, slopes_of
 from dualview.posterior.influence import mutual_information
-from dualview.posterior.observed_cells import complete_features
+from dualview.posterior.user_features import shifts_of_fit
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
@@ -40,17 +39,7 @@ class LatentPriors:
         if post.pooling is None:
             factors = table["behavior.factors"]
             self._precisions = units.precisions(factors @ np.swapaxes(factors, -1, -2))
-        self._shifts: Array | None = None
-        if "slopes" in post:
-            values, codes = (
-                complete_features(post, np.arange(n_draws)),
-                None if post.cells is None else post.cells.codes,
-            )
-            vectors = None if values is None else post.units["features"].to_working(values)
-            columns = followed(post, vectors, codes)
-            self._shifts = np.einsum(
-                "sqd,sud->suq" if columns.ndim == 3 else "sqd,ud->suq", slopes_of(post), columns
-            )
+        self._shifts = shifts_of_fit(post) if "slopes" in post else None
 
     def __getitem__(self, draw: int) -> LatentPrior:
         z, rows = self._z[draw].astype(np.int64), slice(self._first[draw], self._first[draw + 1])

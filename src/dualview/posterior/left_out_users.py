@@ -19,11 +19,10 @@ from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
 from dualview.errors import InputError
 from dualview.posterior.candidates import Candidates
 from dualview.posterior.disagreement import Customers, Rows
-from dualview.posterior.feature_rows import Features
 from dualview.posterior.left_out import LatentPriors
 from dualview.posterior.new_users import updated
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.user_cells import UserCells
+from dualview.posterior.user_features import Features, features_of
 
 Array = NDArray[np.float64]
 
@@ -58,7 +57,7 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
     rows = _Rows(
         candidates, chosen, post.flat("noise_precision") if "noise_precision" in post else None
     )
-    x = _features(post)
+    x = features_of(post)
     candidates.link.require_cells(x)
     evidence = None
     if behavior is not None:
@@ -83,16 +82,6 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
     shape = (post.n_chains, len(per_chain), post.n_users)
     constant = post.units["features"].log_volume if "features" in post.units else 0.0
     return UserDensities(joint.reshape(shape) - constant, features.reshape(shape) - constant)
-
-
-def _features(post: Posterior) -> Features | None:
-    if post.cells is not None:
-        return UserCells(post.cells, post.units.get("features"))
-    return (
-        None
-        if post.features is None
-        else np.ascontiguousarray(post.units["features"].to_working(post.features))
-    )
 
 
 class Others(NamedTuple):

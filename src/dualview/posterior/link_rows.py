@@ -1,17 +1,15 @@
-"""What a link adds to the latent vectors of new users, in draws and in the clusters of draws
-(``cluster_rows``)."""
+"""What a link adds to the latent vectors of new users, in draws and in the clusters of draws."""
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview.errors import InputError
-from dualview.posterior.cluster_rows import ClusterRows
-from dualview.posterior.feature_rows import FeatureRows, Features
-from dualview.posterior.followed import followed, slopes_of
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.user_cells import UserCells
+from dualview.posterior.user_features import FeatureRows, Features, slopes_of
+from dualview.views.features import ClusterRows
 
 Array = NDArray[np.float64]
 
@@ -34,16 +32,20 @@ class LinkRows:
         """Those of every draw, (N, q, columns)."""
         return slopes_of(self._post)
 
+    def complete(self, x: Features | None) -> NDArray[np.bool_]:
+        """Which users (J,) have everything that a link follows."""
+        if x is None or not self.has_slopes:
+            return np.ones(0 if x is None else len(x), dtype=np.bool_)
+        parts = zip(self._features.blocks, x.cells, strict=True)
+        return np.logical_and.reduce([block.complete(own) for block, own in parts])
+
     def by_draw(self, x: Features | None) -> Array:
         """Shifts of users with features x, (N, J, q), or (1, 1, 1) without a link."""
         if x is None or not self.has_slopes:
             return np.zeros((1, 1, 1))
-        vectors, codes = (None, x.cells.codes) if isinstance(x, UserCells) else (x, None)
-        if isinstance(x, UserCells) and x.units is not None:
-            vectors = x.vectors()
-        return np.asarray(
-            np.einsum("nqd,jd->njq", self._slopes, followed(self._post, vectors, codes))
-        )
+        parts = zip(self._features.blocks, x.cells, strict=True)
+        columns = np.hstack([block.design(own) for block, own in parts])
+        return np.asarray(np.einsum("nqd,jd->njq", self._slopes, columns))
 
     def by_row(self, x: Features | None) -> Array:
         """Shifts of users in each row, (R, J, q), or (1, 1, 1) without a link.
@@ -51,32 +53,33 @@ class LinkRows:
         Cells that are not exact are drawn in each row given its cluster and the other cells.
         """
         shifts = self.by_draw(x)
-        if len(shifts) == 1 and not self.has_slopes:
+        if x is None or not self.has_slopes:
             return shifts
-        shifts = np.asarray(shifts[self._rows.draw])
-        if isinstance(x, UserCells) and x.units is not None:
-            rows = np.arange(len(self._rows))
-            for j in np.flatnonzero(~x.complete):
-                own = x[j : j + 1]
-                values = self._features.drawn_cells(np.random.default_rng(_CELL_SEED), rows, own)
-                shifts[:, j] = self.of_values(self._rows.draw, values, own)
+        shifts, rows = np.asarray(shifts[self._rows.draw]), np.arange(len(self._rows))
+        for j in np.flatnonzero(~self.complete(x)):
+            own = x[j : j + 1]
+            values = self._features.draw(np.random.default_rng(_CELL_SEED), rows, own)
+            shifts[:, j] = self.of_values(self._rows.draw, values, own)
         return shifts
 
-    def of_values(self, draws: NDArray[np.intp], values: Array, x: UserCells) -> Array:
-        """Shifts of one user with some complete values (n, D), each in a draw (n,): (n, q)."""
-        vectors = self._post.units["features"].to_working(values)
-        columns = followed(self._post, vectors[:, None], x.cells.codes)[:, 0]
-        return np.asarray(np.einsum("nqd,nd->nq", self._slopes[draws], columns))
+    def of_values(
+        self, draws: NDArray[np.intp], values: Sequence[Array | None], x: Features
+    ) -> Array:
+        """Shifts of one user with some complete values (n, columns) of each block, each in a draw
+        (n,): (n, q)."""
+        found = np.zeros((len(draws), self._slopes.shape[1]))
+        first = 0
+        for block, own, drawn in zip(self._features.blocks, x.cells, values, strict=True):
+            columns = block.design(own, drawn)
+            slopes = self._slopes[draws][..., first : first + columns.shape[1]]
+            found += np.einsum("nqd,nd->nq", slopes, np.broadcast_to(columns, slopes.shape[::2]))
+            first += columns.shape[1]
+        return found
 
     def require_cells(self, x: Features | None) -> None:
         """Raise for cells that are not exact where users need not act as they look: shifts then
         depend on both clusters."""
-        if (
-            "agreement" in self._post
-            and self.has_slopes
-            and isinstance(x, UserCells)
-            and not x.complete.all()
-        ):
+        if "agreement" in self._post and not self.complete(x).all():
             raise InputError(
                 "Latent behavior that follows features by a link cannot be predicted for users "
                 "with missing or inexact "

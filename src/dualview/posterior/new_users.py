@@ -7,9 +7,9 @@ draw i), the sum over its clusters and a new cluster, whose mean and precision a
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,12 @@ from scipy.special import logsumexp
 
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence, UserNoise
 from dualview.errors import DataWarning, InputError
+from dualview.numerics.stacks import log_determinants, solved, times
 from dualview.outcomes import NormalMixture
 from dualview.posterior.candidates import SEED, Candidates
-from dualview.posterior.feature_rows import MOST_CELLS, Features, OpenedFeatures, gaussians_of
-from dualview.posterior.fresh import Component
 from dualview.posterior.predictive import VectorMixture, VectorParts, WeightedDraws
-from dualview.posterior.stacked import log_determinants, solved, times
-from dualview.posterior.user_cells import UserCells
+from dualview.posterior.user_features import Features, Opened
+from dualview.views.gaussian.block import MOST_CELLS
 
 Array = NDArray[np.float64]
 
@@ -89,29 +88,25 @@ class Arrivals:
 
 
 class ClustersOf(NamedTuple):
-    """Clusters of a new user with cells x: weights (R,) of all rows, and rows (n,) that were drawn
-    by them."""
+    """Clusters of a new user with features x: weights (R,) of all rows, and rows (n,) that were
+    drawn by them."""
 
-    rng: np.random.Generator
     candidates: Candidates
-    x: UserCells
+    x: Features
     weights: Array
     rows: NDArray[np.intp]
 
-    def cells(self) -> Array:
-        """The user's Gaussian cells, those that are not exact drawn in the rows, (n, D)."""
-        return self.candidates.features.drawn_cells(self.rng, self.rows, self.x)
-
-    def levels(self, column: int) -> tuple[Array, Array]:
-        """Probabilities of a nominal column's levels in the rows, (n, L), and over all rows by
-        their weights, (L,)."""
-        shares = self.candidates.features.level_probabilities(column)
-        return shares[self.rows], self.weights @ shares
+    def fill(
+        self, rng: np.random.Generator, columns: Sequence[NDArray[np.int64]]
+    ) -> list[tuple[NDArray[Any], list[Array] | None] | None]:
+        """The user's cells in some columns of each block, drawn in the rows, as ``BlockRows.fill``
+        has them."""
+        features = self.candidates.features
+        return features.fill(rng, self.rows, self.weights, self.x, columns)
 
 
 class NewUsers:
-    """J new users with features x, vectors (J, D) in working units or cells, and what is known of
-    their observations."""
+    """J new users with features x, and what is known of their observations."""
 
     def __init__(
         self,
@@ -257,8 +252,8 @@ class NewUsers:
             )
 
     def clusters_of(self, rng: np.random.Generator, user: int, n: int) -> "ClustersOf":
-        """Rows (n,) of one user, whose features are cells, by their weights."""
-        assert isinstance(self._x, UserCells)
+        """Rows (n,) of one user by their weights."""
+        assert self._x is not None
         if self._candidates.has_several_looks:
             raise InputError(
                 "Cells of new users cannot be filled in where several tables of features may "
@@ -272,7 +267,7 @@ class NewUsers:
         cumulative = np.cumsum(weights)
         levels = (rng.random() + np.arange(n)) / n * cumulative[-1]
         rows = np.minimum(np.searchsorted(cumulative, levels, side="right"), len(weights) - 1)
-        return ClustersOf(rng, self._candidates, self._x[users], weights, rng.permutation(rows))
+        return ClustersOf(self._candidates, self._x[users], weights, rng.permutation(rows))
 
     def probabilities(self) -> Array:
         """Probability of each cluster of the estimate, (J, C), with a last column for a new cluster
@@ -351,7 +346,7 @@ class NewUsers:
             for part in (latent_means, latent_covariances)
         )
         places = np.empty((len(members), rows.n_draws), dtype=np.int64)
-        taken: list[tuple[NDArray[np.int64], OpenedFeatures]] = []
+        taken: list[tuple[NDArray[np.int64], Opened]] = []
         for position, j in enumerate(members):
             x = None if self._x is None else self._x[j : j + 1]
             likelihood = self._log_features(int(j)).copy()
@@ -371,9 +366,8 @@ class NewUsers:
             )
             new = fresh_look[chosen]
             if position + 1 < len(members) and new.any():
-                features = rows.features.opened(
-                    rng, chosen[new], x, None if values is None else values[new]
-                )
+                drawn = [None if own is None else own[new] for own in values]
+                features = rows.features.opened(rng, chosen[new], x, drawn)
                 if features is not None:
                     taken.append((chosen[new], features))
             fresh_look[chosen] = False
@@ -397,31 +391,18 @@ class NewUsers:
         rng: np.random.Generator,
         chosen: NDArray[np.int64],
         x: Features | None,
-        taken: "list[tuple[NDArray[np.int64], OpenedFeatures]]",
-    ) -> tuple[Array | None, Array]:
+        taken: Sequence[tuple[NDArray[np.int64], Opened]],
+    ) -> tuple[list[Array | None], Array]:
         """What a link adds to one user's latent vector in its row of every draw, (N, q) or (1, 1).
 
-        And, where it follows cells that are not exact, all its cells (N, D), which are drawn for
-        it.
+        And, where it follows cells that are not exact, complete values of its blocks (N, columns),
+        which are drawn for it.
         """
         rows = self._candidates
-        if (
-            not isinstance(x, UserCells)
-            or x.units is None
-            or x.complete[0]
-            or not rows.link.has_slopes
-        ):
-            return None, rows.link.by_draw(x)[:, 0]
-        gaussians = rows.features.gaussians(chosen)
-        for opened_rows, opened in taken:
-            assert opened.component is not None
-            met, own, other = np.intersect1d(chosen, opened_rows, return_indices=True)
-            if len(met):
-                found = gaussians_of(
-                    Component(opened.component.means[other], opened.component.factors[other])
-                )
-                gaussians.means[own], gaussians.roots[own] = found
-        values = rows.features.drawn_cells(rng, chosen, x, gaussians)
+        if x is None or rows.link.complete(x).all():
+            n_blocks = 0 if x is None else len(x.cells)
+            return [None] * n_blocks, rows.link.by_draw(x)[:, 0]
+        values = rows.features.draw(rng, chosen, x, taken)
         return values, rows.link.of_values(np.arange(rows.n_draws), values, x)
 
 

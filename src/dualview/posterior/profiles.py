@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from dualview.checks import interval_ends
-from dualview.columns import Cells, Columns
+from dualview.posterior.fit_facts import FitFacts
+from dualview.posterior.user_features import features_of
 
 Array = NDArray[np.float64]
 Users = NDArray[np.intp]
@@ -77,13 +78,6 @@ def _typical_first(users: Users, membership: Array, ranks: Array) -> Users:
     return users[np.lexsort((distance, doubtful))]
 
 
-def level_shares(codes: Labels, n_levels: int) -> Array:
-    """Shares of the levels (L,) of a nominal column among users with codes (n,), those without a
-    level left out."""
-    seen = codes[codes >= 0]
-    return np.asarray(np.bincount(seen, minlength=n_levels) / max(len(seen), 1))
-
-
 def ranks_of(features: Array) -> Array:
     """Each feature's ranks, as shares of the users, ties in the middle."""
     return np.asarray((rankdata(features, axis=0) - 0.5) / len(features))
@@ -111,21 +105,13 @@ def mean_latent(draws: Array, users: Users, probability: float = 0.95) -> MeanLa
     )
 
 
-def table_profile(codebook: Columns, cells: Cells) -> dict[str, Any]:
+def table_profile(post: FitFacts, users: Users) -> dict[str, Any]:
     """Medians of what is known of a cluster's users in the user's units, and shares of levels in
     nominal columns."""
-    medians: dict[str, Any] = {}
-    for column, values in zip(codebook.gaussian, codebook.observed(cells).T, strict=True):
-        known = np.sort(values[np.isfinite(values)])
-        if len(known):
-            median = (
-                float(known[(len(known) - 1) // 2]) if column.levels else float(np.median(known))
-            )
-            medians[column.name] = column.levels[int(median)] if column.levels else median
-    shares = {
-        column.name: dict(
-            zip(column.levels, level_shares(codes, len(column.levels)).tolist(), strict=True)
-        )
-        for column, codes in zip(codebook.nominal, cells.codes.T, strict=True)
-    }
-    return {"feature_medians": medians} | ({"level_shares": shares} if shares else {})
+    found: dict[str, dict[str, Any]] = {"feature_medians": {}}
+    features = features_of(post)
+    cells = () if features is None else features[users].cells
+    for block, own in zip(post.blocks, cells, strict=True):
+        for name, values in block.profile(own).items():
+            found.setdefault(name, {}).update(values)
+    return found

@@ -10,12 +10,12 @@ from dualview.behaviors import Behavior, Likelihood, SeveralBehaviors
 from dualview.behaviors.ids import Rows
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.errors import InputError, InputTypeError
-from dualview.model import Model
+from dualview.model import Model, categories_of
 from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.choice import partition_prior
-from dualview.posterior.followed import slope_units
-from dualview.posterior.observed_cells import categories_of, intervals_of
+from dualview.posterior.user_features import slope_units
 from dualview.units import GaussianPrior
+from dualview.views.gaussian.intervals import intervals_of
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.behaviors.records import LatentPrior, LeftOut, Params
 from dualview.posterior.left_out import LatentPriors
-from dualview.posterior.observed_cells import complete_features
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.user_rows import components_of, rows_by_table
+from dualview.posterior.user_features import features_of, rows_by_table
+from dualview.views.gaussian.user_cells import standardized
 
 Array = NDArray[np.float64]
 
@@ -57,10 +57,12 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
     if "alpha" in post:
         found["alpha"] = post.flat("alpha")[draws]
     acting = np.searchsorted(post.components["owner"], draws)[:, None] + post.flat_acts[draws]
-    features = complete_features(post, draws)
+    features = features_of(post)
     if features is not None:
-        own = components_of(post, rows_by_table(post, draws))
-        found["features"] = _standardised(post.units["features"].to_working(features), *own)
+        rows, cells = rows_by_table(post, draws), zip(post.blocks, features.cells, strict=True)
+        parts = [block.residuals(rng, own, draws, rows[block.table]) for block, own in cells]
+        known = [part for part in parts if part is not None]
+        found["features"] = np.concatenate(known, axis=-1) if known else None
     if behavior is not None:
         units = post.units["behavior"]
         if post.pooling is None:
@@ -69,7 +71,7 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
             means, factors = (
                 post.components[f"behavior.{part}"][acting] for part in ("means", "factors")
             )
-            found["latent"] = _standardised(units.to_working(vectors - shifts), means, factors)
+            found["latent"] = standardized(units.to_working(vectors - shifts), means, factors)
         made = {
             name: _of_outcomes(rng, post, behavior, part, draws)
             for name, part in _parts(behavior).items()
@@ -107,12 +109,6 @@ def _parts(behavior: Behavior) -> dict[str, _Part]:
         if left_out is None
         else {outcomes_of(None): _Part(behavior.observed, left_out, lambda *draw: draw)}
     )
-
-
-def _standardised(vectors: Array, means: Array, factors: Array) -> Array:
-    """Tᵀ(x − μ) of vectors in working units, (U, D) or (S, U, D), under their clusters, (S, U,
-    D)."""
-    return np.asarray((np.swapaxes(factors, -1, -2) @ (vectors - means)[..., None])[..., 0])
 
 
 def _of_outcomes(

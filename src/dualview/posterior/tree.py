@@ -24,22 +24,20 @@ from dualview.behaviors.records import Forecast
 from dualview.behaviors.several import refuse_several
 from dualview.chains.storage import Store
 from dualview.checks import whole_number
-from dualview.columns import Cells
 from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
 from dualview.partitions.choice import PartitionNames
-from dualview.posterior import feature_replicates
-from dualview.posterior.category_shares import nominal_view
 from dualview.posterior.left_out import left_out_densities
 from dualview.posterior.log_priors import log_priors
 from dualview.posterior.rebuilt import observations_of, rebuilt_model
-from dualview.posterior.user_cells import UserCells, log_gaussian_cells
-from dualview.posterior.user_rows import components_of, rows_by_table, rows_of_category
+from dualview.posterior.user_features import features_of, rows_by_table
+from dualview.views.features import FeatureBlock
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
 
 Array = NDArray[np.float64]
+Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 
 CELLS = 20_000_000  # numbers of a group, draws × observations, up to which nothing is left out
 _FEWEST_DRAWS = 100  # of a chain that large data leave
@@ -134,11 +132,11 @@ def saved_tree(post: "Posterior") -> xr.DataTree:
         if name in made.children:
             tree[name] = made[name]
     if post.has_features:
-        of_users = feature_replicates.observed(post, np.arange(post.n_users))
+        of_users = _observed_features(post, np.arange(post.n_users))
         others = (
             tree["observed_data"]
             .to_dataset()
-            .drop_dims(["user", "feature", "category"], errors="ignore")
+            .drop_dims(["user", *(block.dim for block in post.blocks)], errors="ignore")
         )
         coords = {
             dim: post.tree["posterior"].coords[dim]
@@ -185,7 +183,7 @@ class _Maker:
         self._post, self._asked, self._whole_behavior = post, asked, behavior
         self._rng = np.random.default_rng(asked.seed)
         n_observations = 0 if behavior is None else len(behavior.observed)
-        largest = max(n_observations, post.n_users * feature_replicates.n_columns(post))
+        largest = max(n_observations, post.n_users * _n_columns(post))
         fitting = max(min(_FEWEST_DRAWS, post.n_draws), CELLS // max(post.n_chains * largest, 1))
         n_draws = min(asked.n_draws or fitting, post.n_draws)
         self._draws = np.linspace(0, post.n_draws - 1, n_draws).round().astype(np.intp)
@@ -193,9 +191,7 @@ class _Maker:
         self._observations = self._some(n_observations, asked.n_observations or room)
         if behavior is not None and len(self._observations) < n_observations:
             self._observations = behavior.whole(self._observations)
-        self._users = self._some(
-            post.n_users, max(1, room // max(feature_replicates.n_columns(post), 1))
-        )
+        self._users = self._some(post.n_users, max(1, room // max(_n_columns(post), 1)))
         self._behavior = behavior
         if behavior is not None and len(self._observations) < n_observations:
             self._behavior = behavior.take(self._observations)
@@ -256,10 +252,8 @@ class _Maker:
             found["observation"] = self._observations if ids is None else np.asarray(ids)
             found |= self._behavior.coords()
         draws = self._post.tree["posterior"].coords
-        found |= {
-            dim: draws[dim].values for dim in feature_replicates.DIMS.values() if dim in draws
-        }
-        return found
+        dims = {block.dim for block in self._post.blocks}
+        return found | {dim: draws[dim].values for dim in dims if dim in draws}
 
     def _dataset(
         self,
@@ -288,7 +282,7 @@ class _Maker:
                     f"outcome_{end}": (("observation",), observed[:, i])
                     for i, end in enumerate(("low", "high"))
                 }
-        return self._dataset(data | feature_replicates.observed(self._post, self._users))
+        return self._dataset(data | _observed_features(self._post, self._users))
 
     def _constant(self) -> xr.Dataset:
         return self._dataset(
@@ -333,22 +327,13 @@ class _Maker:
                 self._rng, self._forecast.known(everything), everything
             )
             data["outcome"] = (("chain", "draw", "observation"), self._by_draw(drawn))
-        if self._post.has_features:
-            for name, values in feature_replicates.given_clusters(
-                self._rng, self._post, self._rows
-            ).items():
-                data[name] = (
-                    ("chain", "draw", "user", feature_replicates.DIMS[name]),
-                    self._by_draw(values),
-                )
-        return self._dataset(data)
+        replicates = [
+            self._by_draw(block.replicates(self._rng, self._rows[block.table]))
+            for block in self._post.blocks
+        ]
+        return self._dataset(data | _by_variable(self._post.blocks, replicates))
 
-    def _clusters(self) -> tuple[Array, Array]:
-        """Means (S, U, D) and precision factors (S, U, D, D) of the kept users' clusters in the
-        feature view, working units."""
-        return components_of(self._post, self._rows)
-
-    @property
+    @cached_property
     def _rows(self) -> NDArray[np.int64]:
         """The clusters that kept users look like in the kept draws, as rows of the table of
         components, (T, S, U)."""
@@ -369,16 +354,11 @@ class _Maker:
             )
             if self._asked.variables is None:
                 return self._dataset(data)
-        if self._post.features is not None:
-            data["features"] = (
-                ("chain", "draw", "user"),
-                self._by_draw(self._log_features(self._post.features)),
-            )
-        elif self._post.cells is not None:
-            data["features"] = (
-                ("chain", "draw", "user"),
-                self._by_draw(self._log_cells(self._post.cells)),
-            )
+        features = features_of(self._post)
+        if features is not None:
+            blocks = zip(self._post.blocks, features[self._users].cells, strict=True)
+            total = sum(block.log_density(x, self._rows[block.table]) for block, x in blocks)
+            data["features"] = (("chain", "draw", "user"), self._by_draw(np.asarray(total)))
         return self._dataset(data)
 
     def _left_out(self) -> xr.Dataset:
@@ -395,41 +375,6 @@ class _Maker:
         kept = values[:, self._draws][:, :, self._observations]
         return self._dataset({"outcome": (("chain", "draw", self._forecast.outcome.case), kept)})
 
-    def _log_cells(self, cells: Cells) -> Array:
-        """ln p(cells | cluster) with missing cells integrated out, (S, U); intervals and categories
-        by their probability."""
-        table, rows, layout = self._post.components, self._rows, self._post.layout
-        found = np.zeros(rows.shape[1:])
-        users = UserCells(cells.take(self._users), self._post.units.get("features"))
-        if users.units is not None and (len(rows) == 1 or layout is None):
-            found += log_gaussian_cells(
-                users, table["features.means"], table["features.factors"], rows[0]
-            )
-        elif users.units is not None and layout is not None:
-            for (t, own), columns in zip(layout.of_numbers, layout.columns, strict=True):
-                means, factors = (
-                    table["features.means"][:, own],
-                    table["features.factors"][:, own, own],
-                )
-                found += log_gaussian_cells(users.columns(columns, own), means, factors, rows[t])
-        if "categories.log_shares" in table:
-            starts = nominal_view(self._post).starts[:-1]
-            for column, codes in enumerate(users.cells.codes.T):
-                seen, own_rows = codes >= 0, rows_of_category(self._post, rows, column)
-                found[:, seen] += table["categories.log_shares"][
-                    own_rows[:, seen], starts[column] + codes[seen]
-                ]
-        return found
-
-    def _log_features(self, features: Array) -> Array:
-        """ln p(features | cluster) in the user's units, (S, U)."""
-        units, (means, factors) = self._post.units["features"], self._clusters()
-        away = units.to_working(features)[self._users] - means
-        standard = (np.swapaxes(factors, -1, -2) @ away[..., None])[..., 0]
-        heights = np.log(np.abs(np.diagonal(factors, axis1=-2, axis2=-1))).sum(axis=-1)
-        constant = 0.5 * units.n_dims * np.log(2 * np.pi) + units.log_volume
-        return np.asarray(heights - 0.5 * (standard**2).sum(axis=-1) - constant)
-
     def _log_prior(self) -> xr.Dataset:
         values = log_priors(self._post, self._model)
         kept = {
@@ -440,7 +385,7 @@ class _Maker:
 
     @cached_property
     def _prior(self) -> "_PriorDraws":
-        n_features = max(1, feature_replicates.n_columns(self._post))
+        n_features = max(1, _n_columns(self._post))
         room = CELLS // max(self._post.n_users * n_features, len(self._observations))
         return _PriorDraws(
             self._rng,
@@ -460,11 +405,9 @@ class _Maker:
             with np.errstate(over="ignore"):  # heavy tails
                 values = forecast.outcome.draw(self._rng, forecast.known(everything), everything)
             data["outcome"] = (("chain", "draw", "observation"), values[None])
-        for name, values in drawn.features(self._rng).items():
-            data[name] = (
-                ("chain", "draw", "user", feature_replicates.DIMS[name]),
-                values[None][:, :, self._users],
-            )
+        blocks = self._post.blocks
+        values = [own[None][:, :, self._users] for own in drawn.features(self._rng)]
+        data |= _by_variable(blocks, values)
         made = self._dataset(data, others={"chain": [0], "draw": np.arange(len(drawn.states))})
         return made.assign_attrs(drawn.draws.attrs)
 
@@ -511,20 +454,52 @@ class _PriorDraws:
     def flat(self, name: str) -> NDArray[Any]:
         return np.asarray(self.draws[name].values[0])
 
-    def features(self, rng: np.random.Generator) -> dict[str, Array]:
-        """Features of all users given each draw, (S, U, columns), by variable, in the user's
-        units."""
-        found = {}
-        for name in self._model.observed:
-            view = self._model.views[name]
-            drawn = np.array(
-                [view.simulate(rng, state.views[name], state.labels(name)) for state in self.states]
+    def features(self, rng: np.random.Generator) -> list[NDArray[Any]]:
+        """Features of all users given each draw, as they would be recorded, (S, U, columns) of
+        every block."""
+        drawn = {
+            name: np.array(
+                [
+                    self._model.views[name].simulate(rng, state.views[name], state.labels(name))
+                    for state in self.states
+                ]
             )
-            if name == "features":
-                found["features"] = feature_replicates.recorded(self._post, drawn)
-            else:
-                found["codes"] = drawn.astype(np.int64)
-        return found
+            for name in self._model.observed
+        }
+        return [block.recorded(drawn[block.view]) for block in self._post.blocks]
+
+
+def _n_columns(post: "Posterior") -> int:
+    """Of all kinds."""
+    return sum(len(block.columns) for block in post.blocks)
+
+
+def _observed_features(post: "Posterior", users: NDArray[np.intp]) -> Variables:
+    """What is known of some users: NaN stands for a missing number, −1 for a missing level. The
+    ends of intervals besides."""
+    kept = post.tree.children.get("observed_data")
+    found: Variables = {}
+    if kept is not None:
+        for name, values in post.data.items():
+            found[name] = tuple(map(str, kept[name].dims)), values[users]
+    features = features_of(post)
+    if features is not None:
+        cells = zip(post.blocks, features[users].cells, strict=True)
+        found |= _by_variable(post.blocks, [block.known(own) for block, own in cells], ("user",))
+    return found
+
+
+def _by_variable(
+    blocks: Sequence[FeatureBlock],
+    values: Sequence[NDArray[Any]],
+    dims: tuple[str, ...] = ("chain", "draw", "user"),
+) -> Variables:
+    """Values (…, columns) of the blocks, those of one kind side by side."""
+    found: Variables = {}
+    for block, own in zip(blocks, values, strict=True):
+        before = [found[block.variable][1]] if block.variable in found else []
+        found[block.variable] = (*dims, block.dim), np.concatenate([*before, own], axis=-1)
+    return found
 
 
 def finite_draw(rng: np.random.Generator, model: Model) -> State | None:

@@ -457,8 +457,8 @@ def _profile(
         profile["feature_means"] = {
             name: float(mean) for name, mean in zip(post.feature_names, means, strict=True)
         }
-    if post.cells is not None and post.codebook is not None:
-        profile |= table_profile(post.codebook, post.cells.take(members))
+    elif post.has_features:
+        profile |= table_profile(post, members)
     if "latent" in post:
         profile["latent"] = _latent_of(post, members)
     return profile

@@ -1,7 +1,7 @@
-"""Users with cells that are missing, known up to an interval, or categories: density and draws of
-their cells, (M14), (M15).
+"""Users with cells that are missing or known up to an interval: density and draws of their cells,
+(M14).
 
-Gaussian cells are taken one after the other: exact ones, then those known to an interval, then
+Cells are taken one after the other: exact ones, then those known to an interval, then
 missing ones. With L the lower factor of their covariance in a component they are y = c + L ε, so
 that exact cells settle the first of the ε, and missing ones leave the last of them free. The
 probability of the intervals given the exact cells is estimated without bias by the sequential
@@ -14,7 +14,8 @@ the Gaussian view.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,10 @@ from scipy.stats import qmc
 
 from dualview.columns import Cells
 from dualview.errors import InputError
+from dualview.numerics.stacks import spread
 from dualview.outcomes.truncated_normal import log_mass, quantiles
 from dualview.units import Whitening
+from dualview.views.base import Components
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -42,42 +45,42 @@ class Gaussians(NamedTuple):
     means: Array
     roots: Array
 
+    @classmethod
+    def at(cls, components: Components, places: NDArray[np.intp]) -> "Gaussians":
+        """Some of the components, which have precision factors."""
+        means, factors = components.means[places], components.factors[places]
+        return cls(means, spread(np.eye(means.shape[1]), factors))
+
 
 @dataclass(frozen=True)
 class UserCells:
-    """Cells of J users, and the units of the Gaussian ones; None where all columns are nominal."""
+    """Cells (J, D) between low and high, and their units; cells that are missing are between −∞ and
+    ∞."""
 
-    cells: Cells
-    units: Whitening | None
+    low: Array
+    high: Array
+    units: Whitening
 
     def __len__(self) -> int:
-        return self.cells.n_users
+        return len(self.low)
 
-    def __getitem__(self, users: slice) -> "UserCells":
-        return UserCells(self.cells.take(users), self.units)
+    def __getitem__(self, users: Any) -> "UserCells":
+        return UserCells(self.low[users], self.high[users], self.units)
 
-    def columns(self, own: slice, dims: slice) -> "UserCells":
-        """Some Gaussian columns alone, and the dimensions in working units that they have to
-        themselves."""
-        assert self.units is not None
-        units = Whitening(
-            self.units.mean[own], self.units.factor[own, dims], self.units.inverse[dims, own]
-        )
-        return UserCells(
-            Cells(self.cells.low[:, own], self.cells.high[:, own], self.cells.codes[:, :0]), units
-        )
+    @cached_property
+    def table(self) -> Cells:
+        """The same as columns see it."""
+        return Cells(self.low, self.high, np.empty((len(self), 0), dtype=np.int64))
 
     @property
     def complete(self) -> NDArray[np.bool_]:
-        """Which users (J,) have exact Gaussian cells only."""
-        return np.asarray(self.cells.exact.all(axis=1))
+        """Which users (J,) have exact cells only."""
+        return np.asarray((self.low == self.high).all(axis=1))
 
     def vectors(self) -> Array:
         """Vectors (J, r) in working units; they say something of complete users only."""
-        assert self.units is not None
-        return np.ascontiguousarray(
-            self.units.to_working(np.where(self.cells.exact, self.cells.low, self.units.mean))
-        )
+        known = np.where(self.low == self.high, self.low, self.units.mean)
+        return np.ascontiguousarray(self.units.to_working(known))
 
     def filled(self) -> Array:
         """Numbers (J, D) that are as near as can be to the space that users of the fit span, where
@@ -85,9 +88,8 @@ class UserCells:
 
         Missing cells get what then follows from the exact ones, intervals one of their ends.
         """
-        assert self.units is not None
-        ends = np.where(np.isfinite(self.cells.low), self.cells.low, self.cells.high)
-        values = np.where(self.cells.missing, self.units.mean, ends)
+        ends = np.where(np.isfinite(self.low), self.low, self.high)
+        values = np.where(self.table.missing, self.units.mean, ends)
         if self.units.n_dims == len(self.units.mean):
             return values
         for pattern in self.patterns():
@@ -102,8 +104,7 @@ class UserCells:
     def patterns(self, complete: bool = False) -> Iterator["Pattern"]:
         """Users by which of their cells are exact, known to an interval, and missing; complete ones
         only on request."""
-        assert self.units is not None
-        kinds = np.where(self.cells.exact, 0, np.where(self.cells.missing, 2, 1))
+        kinds = np.where(self.low == self.high, 0, np.where(self.table.missing, 2, 1))
         rows, group = np.unique(kinds, axis=0, return_inverse=True)
         for place, row in enumerate(rows):
             if complete or row.any():
@@ -132,9 +133,8 @@ class Pattern:
     def of(cls, table: UserCells, kinds: Places, users: Places) -> "Pattern":
         """kinds (D,): 0, 1 or 2 for columns that are exact, intervals or missing."""
         units = table.units
-        assert units is not None
         known, intervals, missing = (np.flatnonzero(kinds == kind) for kind in range(3))
-        low, high = table.cells.low[users] - units.mean, table.cells.high[users] - units.mean
+        low, high = table.low[users] - units.mean, table.high[users] - units.mean
         exact, loading = low[:, known], units.factor[known]
         if units.n_dims < len(units.mean):
             if len(intervals):
@@ -192,25 +192,28 @@ class Pattern:
         return np.asarray(drawn + self.units.mean[np.concatenate([self.intervals, self.missing])])
 
 
-def log_gaussian_cells(table: UserCells, means: Array, factors: Array, rows: Places) -> Array:
-    """ln p(Gaussian cells of user j | its component), (S, J), in the data's units.
-
-    means (n, r), factors (n, r, r) of precisions, in working units; rows (S, J): which of them each
-    user has in S draws.
-    """
-    units = table.units
-    assert units is not None
+def log_density(x: UserCells, components: Components, rows: Places) -> Array:
+    """ln p(cells of user j | its component), (S, J), in the data's units; rows (S, J): which of the
+    components each user has in S draws."""
+    means, factors = components
+    if x.complete.all():
+        standard = standardized(x.vectors(), means[rows], factors[rows])
+        heights = np.log(np.abs(np.diagonal(factors, axis1=-2, axis2=-1))).sum(axis=-1)[rows]
+        constant = x.units.n_dims * _HALF_LOG_2PI + x.units.log_volume
+        return np.asarray(heights - 0.5 * (standard**2).sum(axis=-1) - constant)
     found = np.zeros(rows.shape)
-    shifts = np.random.default_rng(0).random((len(rows), max(0, table.cells.low.shape[1] - 1)))
-    for pattern in table.patterns(complete=True):
+    shifts = np.random.default_rng(0).random((len(rows), max(0, x.low.shape[1] - 1)))
+    for pattern in x.patterns(complete=True):
         for place, user in enumerate(pattern.users):
-            own = factors[rows[:, user]]
-            roots = np.swapaxes(
-                np.linalg.solve(own, np.broadcast_to(np.eye(own.shape[-1]), own.shape)), -1, -2
-            )
-            sequence = pattern.sequence(Gaussians(means[rows[:, user]], roots))
-            found[:, user] = pattern.log_density(sequence, place, shifts) - units.log_volume
+            sequence = pattern.sequence(Gaussians.at(components, rows[:, user]))
+            found[:, user] = pattern.log_density(sequence, place, shifts) - x.units.log_volume
     return found
+
+
+def standardized(vectors: Array, means: Array, factors: Array) -> Array:
+    """Tᵀ(x − μ) of vectors in working units, (U, r) or (S, U, r), under their components, (S, U,
+    …)."""
+    return np.asarray((np.swapaxes(factors, -1, -2) @ (vectors - means)[..., None])[..., 0])
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ close to D − 1. Working units throughout. N draws of the posterior have m fres
 (N m,) are sorted by draw.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,8 @@ from scipy.special import gammaincinv, gammaln
 
 from dualview.numerics.draws import wishart_factor
 from dualview.numerics.streams import stream_of
+from dualview.views.base import Components
+from dualview.views.features import ClusterRows, Fitted
 
 Array = NDArray[np.float64]
 
@@ -30,7 +31,7 @@ _LOG_TINY = -600.0  # below it the distribution function of a χ² is a power la
 _MOST = 1e300  # variances beyond the range of floating-point numbers are kept at its edge
 
 
-class Base(NamedTuple):
+class Bases(NamedTuple):
     """μ_0 (N, D), R_0 and W_0 (N, D, D) and β (N,) of a Gaussian view in N draws."""
 
     means: Array
@@ -39,17 +40,10 @@ class Base(NamedTuple):
     dofs: Array
 
 
-class Component(NamedTuple):
-    """Means (n, D) and upper precision factors (n, D, D), S = T Tᵀ, of n components."""
-
-    means: Array
-    factors: Array
-
-
 class FreshClusters:
     """m clusters from the base of each draw, as a first vector sees them."""
 
-    def __init__(self, rng: np.random.Generator, base: Base, n_fresh: int) -> None:
+    def __init__(self, rng: np.random.Generator, base: Bases, n_fresh: int) -> None:
         self.base = base
         n_draws, n_dims = base.means.shape
         self.draw = np.repeat(np.arange(n_draws), n_fresh)
@@ -103,7 +97,7 @@ class FreshClusters:
         sds = np.exp(np.minimum(0.5 * self._log_variances[rows], 0.5 * np.log(_MOST)))
         return np.asarray(self._axes[self.draw[rows]] * sds[:, None, :])
 
-    def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Array) -> Component:
+    def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Array) -> Components:
         """Clusters whose first vectors are x, (D,) or (rows, D): μ given x and g, then S given x
         and μ."""
         draw = self.draw[rows]
@@ -115,7 +109,7 @@ class FreshClusters:
         away = standard * np.exp(-log_variances)
         away += np.sqrt(-np.expm1(-log_variances)) * rng.standard_normal(standard.shape)
         means = base_means + (self._axes[draw] @ away[..., None])[..., 0]
-        return Component(means, self._precision_factors(rng, draw, x - means))
+        return Components(means, self._precision_factors(rng, draw, x - means))
 
     def _precision_factors(
         self, rng: np.random.Generator, draw: NDArray[np.intp], rest: Array
@@ -133,71 +127,43 @@ class FreshClusters:
         return factors
 
 
-class FreshBlocks:
-    """:class:`FreshClusters` of vectors whose blocks are independent given the cluster, with a base
-    each.
+class GaussianClusters(NamedTuple):
+    """Components of the rows that the draws have, and the fresh ones where a cluster can be
+    opened."""
 
-    base: dofs (N, blocks), matrices block diagonal.
-    """
+    known: Components
+    fresh: FreshClusters | None
 
-    def __init__(
-        self, rng: np.random.Generator, base: Base, blocks: Sequence[slice], n_fresh: int
-    ) -> None:
-        self.base = base
-        self._places = blocks
-        self.blocks = [
-            FreshClusters(rng, block_of(base, b, own), n_fresh) for b, own in enumerate(blocks)
-        ]
-        self.draw = self.blocks[0].draw
-
-    def block(self, own: slice) -> FreshClusters:
-        """That of some dimensions."""
-        return self.blocks[self._places.index(own)]
-
-    def log_density(self, x: Array) -> Array:
-        """ln p(x | row) of one vector x (D,), (N m,)."""
-        return np.asarray(
-            sum(
-                block.log_density(x[own])
-                for block, own in zip(self.blocks, self._places, strict=True)
-            )
-        )
-
-    def roots_of(self, rows: NDArray[np.intp]) -> Array:
-        """A square root of the covariance of some rows' first vectors, (rows, D, D)."""
-        return self._block_diagonal([block.roots_of(rows) for block in self.blocks])
-
-    @cached_property
-    def roots(self) -> Array:
-        """Those of all rows, (N m, D, D)."""
-        return self.roots_of(np.arange(len(self.draw)))
-
-    def opened(self, rng: np.random.Generator, rows: NDArray[np.intp], x: Array) -> Component:
-        """Clusters whose first vectors are x, (D,) or (rows, D)."""
-        parts = [
-            block.opened(rng, rows, x[..., own])
-            for block, own in zip(self.blocks, self._places, strict=True)
-        ]
-        return Component(
-            np.hstack([part.means for part in parts]),
-            self._block_diagonal([part.factors for part in parts]),
-        )
-
-    def _block_diagonal(self, parts: Sequence[Array]) -> Array:
-        n_dims = self._places[-1].stop
-        found = np.zeros((len(parts[0]), n_dims, n_dims))
-        for part, own in zip(parts, self._places, strict=True):
-            found[:, own, own] = part
-        return found
+    @classmethod
+    def of(
+        cls,
+        rng: np.random.Generator,
+        draws: Fitted,
+        view: str,
+        rows: ClusterRows,
+        block: tuple[int, slice] | None = None,
+    ) -> "GaussianClusters":
+        """Those of a Gaussian view, by its name. block: the number and the dimensions of one of its
+        independent blocks."""
+        own = slice(None) if block is None else block[1]
+        known = components_at(draws, view, rows.component[rows.known], own)
+        if not rows.n_fresh:
+            return cls(known, None)
+        base = draws.base(view, ("base_mean", "base_precision", "base_covariance", "base_dof"))
+        mean, precision, covariance, dof = base.values()
+        if block is not None:
+            mean, dof = mean[:, own], dof[:, block[0]]
+            precision, covariance = precision[:, own, own], covariance[:, own, own]
+        return cls(known, FreshClusters(rng, Bases(mean, precision, covariance, dof), rows.n_fresh))
 
 
-def block_of(base: Base, number: int, own: slice) -> Base:
-    """What a block has of a base."""
-    return Base(
-        base.means[:, own],
-        base.precisions[:, own, own],
-        base.covariances[:, own, own],
-        base.dofs[:, number],
+def components_at(
+    draws: Fitted, view: str, rows: NDArray[Any] | slice, own: slice = slice(None)
+) -> Components:
+    """Means (…, D) and precision factors (…, D, D) of rows (…) of the table of components."""
+    means, factors = (draws.components[f"{view}.{part}"] for part in ("means", "factors"))
+    return Components(
+        *map(np.ascontiguousarray, (means[..., own][rows], factors[..., own, own][rows]))
     )
 
 

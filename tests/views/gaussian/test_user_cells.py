@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from checks import ACCEPT
-from dualview.columns import Cells
-from dualview.posterior.user_cells import Gaussians, UserCells, log_gaussian_cells
 from dualview.units import GaussianPrior, Whitening
+from dualview.views import Components
+from dualview.views.gaussian.user_cells import Gaussians, UserCells, log_density
 
 MEAN = np.array([1.0, -2.0, 0.5, 3.0])
 ROOT = np.array(
@@ -27,9 +27,7 @@ def components(n: int) -> Gaussians:
 
 
 def user(low: list[float], high: list[float]) -> UserCells:
-    return UserCells(
-        Cells(np.array([low]), np.array([high]), np.empty((1, 0), dtype=np.int64)), UNITS
-    )
+    return UserCells(np.array([low]), np.array([high]), UNITS)
 
 
 def log_densities(cells: UserCells, n: int) -> np.ndarray:
@@ -91,21 +89,19 @@ def test_ghk_against_the_distribution_function(low: list[float], high: list[floa
 
 def test_density_in_the_users_own_components_in_many_draws() -> None:
     low = np.array([[0.3, -INF, 0.2, 2.5], [0.1, 0.2, 0.3, 0.4]])
-    cells = Cells(low, np.abs(low), np.empty((2, 0), dtype=np.int64))
     precision = np.linalg.inv(UNITS.inverse @ COVARIANCE @ UNITS.inverse.T)
     factor = np.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]  # upper, S = T Tᵀ
-    found = log_gaussian_cells(
-        UserCells(cells, UNITS),
-        UNITS.to_working(MEAN)[None],
-        factor[None],
-        np.zeros((2, 2), dtype=np.int64),
-    )
+    component = Components(UNITS.to_working(MEAN)[None], factor[None])
+    rows = np.zeros((2, 2), dtype=np.int64)
+    found = log_density(UserCells(low, np.abs(low), UNITS), component, rows)
     some = [0, 2, 3]
     first = stats.multivariate_normal(MEAN[some], COVARIANCE[np.ix_(some, some)]).logpdf(
         [0.3, 0.2, 2.5]
     )
     second = stats.multivariate_normal(MEAN, COVARIANCE).logpdf([0.1, 0.2, 0.3, 0.4])
     np.testing.assert_allclose(found, [[first, second]] * 2, rtol=1e-10)
+    alone = log_density(UserCells(low[1:], low[1:], UNITS), component, rows[:, 1:])
+    np.testing.assert_allclose(alone, [[second]] * 2, rtol=1e-10)
 
 
 def test_draws_against_rejection() -> None:
@@ -135,8 +131,7 @@ def test_dependent_columns_of_the_fit() -> None:
     covariance = units.factor @ units.factor.T
     gaussians = Gaussians(np.zeros((1, 2)), np.eye(2)[None])
     low = np.array([[0.5, 20.0, -INF, -INF], [0.5, 20.0, -INF, 7.0]])
-    cells = Cells(low, np.where(np.isinf(low), INF, low), np.empty((2, 0), dtype=np.int64))
-    table = UserCells(cells, units)
+    table = UserCells(low, np.where(np.isinf(low), INF, low), units)
     expected = stats.multivariate_normal(units.mean[:2], covariance[:2, :2]).logpdf([0.5, 20.0])
     for pattern in table.patterns():
         sequence = pattern.sequence(gaussians)

@@ -9,21 +9,22 @@ import dualview as dv
 from checks import ACCEPT
 from dualview.numerics.streams import stream_of
 from dualview.posterior.candidates import Candidates
-from dualview.posterior.fresh import Base, FreshClusters, log_chi_squares
 from dualview.posterior.new_users import NewUsers
+from dualview.posterior.user_features import Features
 from dualview.views import base as views
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian import density as densities
+from dualview.views.gaussian.fresh import Bases, FreshClusters, log_chi_squares
 
 
-def base_of(n_dims: int, dof: float, n_draws: int = 1) -> Base:
+def base_of(n_dims: int, dof: float, n_draws: int = 1) -> Bases:
     """A base of no symmetry, in every draw the same."""
     rng = np.random.default_rng(n_dims)
     matrices = [
         root @ root.T + 0.3 * np.eye(n_dims) for root in rng.standard_normal((2, n_dims, n_dims))
     ]
     parts = (rng.standard_normal(n_dims), *matrices)
-    return Base(
+    return Bases(
         *(np.tile(part, (n_draws, *[1] * part.ndim)) for part in parts), np.full(n_draws, dof)
     )
 
@@ -130,7 +131,7 @@ def test_chance_of_a_new_cluster_is_exact_at_six_features(
     seeds hardly matter."""
     model, newcomer = six_features
     post = model.posterior_
-    x = post.units["features"].to_working(newcomer)
+    x = Features.of(post, {"features": newcomer})
     chances = [NewUsers(Candidates(post, seed), x, 1).probabilities()[0, -1] for seed in range(5)]
     exact = chance_of_a_new_cluster(post, newcomer[0])
     assert 0.1 < exact < 0.99
