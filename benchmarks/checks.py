@@ -18,7 +18,7 @@ import numpy as np
 
 import dualview as dv
 from dualview.datasets import Forum
-from dualview.posterior.model_checks import VERDICTS
+from dualview.posterior.checks.model_checks import VERDICTS
 
 SAMPLER: dict[str, Any] = {"n_warmup": 300, "n_draws": 300, "n_chains": 2, "n_jobs": 1}
 N_USERS, N_THREADS, NOISE = 30, 90, 3.0

@@ -13,11 +13,12 @@ import dualview as dv
 from dualview import cli
 from dualview.comparison import user_scores
 from dualview.errors import InputError
-from dualview.posterior import candidates, crossings, left_out_users
-from dualview.posterior.candidates import Candidates
-from dualview.posterior.left_out import LatentPriors
-from dualview.posterior.new_users import NewUsers
-from dualview.posterior.user_features import Features
+from dualview.posterior.partition import crossings
+from dualview.posterior.prediction import candidates, left_out_users
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.left_out import LatentPriors
+from dualview.posterior.prediction.new_users import NewUsers
+from dualview.posterior.prediction.user_features import Features
 
 N_USERS, N_EACH = 60, 5
 SHORT: dict[str, Any] = {"n_warmup": 150, "n_draws": 150, "n_chains": 2, "random_state": 1}

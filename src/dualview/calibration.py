@@ -23,8 +23,8 @@ from dualview.engines.starts import GivenStart
 from dualview.errors import DegenerateError, InputError
 from dualview.mixture import DualViewMixture
 from dualview.model import Model, State
-from dualview.posterior.rebuilt import observations_of, rebuilt_model
-from dualview.posterior.tree import finite_draw
+from dualview.posterior.draws.rebuilt import observations_of, rebuilt_model
+from dualview.posterior.draws.tree import finite_draw
 
 Array = NDArray[np.float64]
 Ranks = dict[str, int]

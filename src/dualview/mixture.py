@@ -26,9 +26,9 @@ from dualview.inputs.modelled import modelled
 from dualview.inputs.parameters import check_parameters, check_use
 from dualview.inputs.sharded import fit_shards
 from dualview.posterior import Posterior
-from dualview.posterior.checking import checks_of
-from dualview.posterior.model_checks import Checks
-from dualview.posterior.rebuilt import observations_of
+from dualview.posterior.checks.checking import checks_of
+from dualview.posterior.checks.model_checks import Checks
+from dualview.posterior.draws.rebuilt import observations_of
 from dualview.predictions import Placement, Predictions
 from dualview.shards.folder import Shards, check_shards
 from dualview.units import GaussianPrior

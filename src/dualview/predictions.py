@@ -15,10 +15,10 @@ from dualview.errors import InputError
 from dualview.inputs.new_users import among_new_users, new_features, new_ids
 from dualview.outcomes import Mixture, NormalMixture
 from dualview.posterior import Posterior
-from dualview.posterior.candidates import Candidates
-from dualview.posterior.imputation import Imputation, imputed_of_fit, imputed_of_new
-from dualview.posterior.new_outcomes import outcomes, outcomes_given
-from dualview.posterior.new_users import NewUsers
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.imputation import Imputation, imputed_of_fit, imputed_of_new
+from dualview.posterior.prediction.new_outcomes import outcomes, outcomes_given
+from dualview.posterior.prediction.new_users import NewUsers
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

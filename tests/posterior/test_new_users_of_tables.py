@@ -18,9 +18,9 @@ from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
 from dualview.inputs.fits import fit_model
 from dualview.inputs.modelled import modelled
-from dualview.posterior.candidates import Candidates
-from dualview.posterior.new_users import NewUsers
-from dualview.posterior.user_features import Features
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.new_users import NewUsers
+from dualview.posterior.prediction.user_features import Features
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning"),

@@ -25,13 +25,13 @@ from dualview.partitions.alpha import Gamma
 from dualview.partitions.choice import PartitionNames
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from dualview.posterior import Posterior
-from dualview.posterior.candidates import Candidates
-from dualview.posterior.imputation import imputed_of_fit, imputed_of_new
-from dualview.posterior.model_checks import Context, vector_checks
-from dualview.posterior.new_users import NewUsers
-from dualview.posterior.profiles import table_profile
-from dualview.posterior.residuals import residuals_of
-from dualview.posterior.user_features import Features
+from dualview.posterior.checks.model_checks import Context, vector_checks
+from dualview.posterior.checks.residuals import residuals_of
+from dualview.posterior.partition.profiles import table_profile
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.imputation import imputed_of_fit, imputed_of_new
+from dualview.posterior.prediction.new_users import NewUsers
+from dualview.posterior.prediction.user_features import Features
 from dualview.views import View
 from dualview.views.features import BlockRows, FeatureBlock, register_features
 

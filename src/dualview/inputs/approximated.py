@@ -19,7 +19,7 @@ from dualview.errors import InputError
 from dualview.inputs.data import Data
 from dualview.inputs.modelled import Modelled
 from dualview.posterior import Posterior
-from dualview.posterior.approximated import ApproximationFacts, StartFacts
+from dualview.posterior.draws.approximated import ApproximationFacts, StartFacts
 
 Array = NDArray[np.float64]
 

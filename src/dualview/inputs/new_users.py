@@ -17,7 +17,7 @@ from dualview.errors import InputError
 from dualview.inputs.features import checked_features, feature_names, row_ids, warn_of_projection
 from dualview.inputs.several_tables import comes_as_tables, joined_tables
 from dualview.posterior import Posterior
-from dualview.posterior.user_features import Features
+from dualview.posterior.prediction.user_features import Features
 from dualview.views.gaussian.user_cells import UserCells
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ from dualview.engines.starts import Start
 from dualview.inputs.modelled import Modelled
 from dualview.inputs.parameters import settings_of
 from dualview.posterior import Posterior
-from dualview.posterior.judge import Judge
+from dualview.posterior.diagnostics.judge import Judge
 
 _LOOKS = 4  # at chains of fixed length, where somebody watches
 

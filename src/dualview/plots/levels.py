@@ -11,7 +11,7 @@ from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
 from dualview.plots.canvas import MUTED, Panels, groups_of, labels_of, panels, posterior_of
 from dualview.posterior import Posterior
-from dualview.posterior.user_features import features_of
+from dualview.posterior.prediction.user_features import features_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,9 +15,8 @@ from dualview import plots
 from dualview.columns import Column
 from dualview.plots.canvas import groups_of
 from dualview.posterior import Posterior
-from dualview.posterior.imputation import imputed_of_fit
 from dualview.posterior.partition import PartitionEstimate
-from dualview.posterior.profiles import (
+from dualview.posterior.partition.profiles import (
     MeanLatent,
     Profile,
     mean_latent,
@@ -25,7 +24,8 @@ from dualview.posterior.profiles import (
     ranks_of,
     separation,
 )
-from dualview.posterior.user_features import features_of
+from dualview.posterior.prediction.imputation import imputed_of_fit
+from dualview.posterior.prediction.user_features import features_of
 from dualview.report import pictures, words
 from dualview.report.answers import curves_section, effects_section, vectors_section
 from dualview.report.checks import diagnostics_section

@@ -28,9 +28,10 @@ from dualview.mixture import DualViewMixture
 from dualview.partitions.agreement import agreement_prior
 from dualview.partitions.alpha import concentration_from_text
 from dualview.partitions.choice import partition_process
-from dualview.posterior import Posterior, crossings, load
-from dualview.posterior.certainty import certainty_text
-from dualview.posterior.profiles import mean_latent, table_profile
+from dualview.posterior import Posterior, load
+from dualview.posterior.partition import crossings
+from dualview.posterior.partition.certainty import certainty_text
+from dualview.posterior.partition.profiles import mean_latent, table_profile
 from dualview.runs.about_answers import write_about
 from dualview.runs.streams import kept_streams
 from dualview.settings import AnswerSettings, Columns, Settings, check_values, setting_names

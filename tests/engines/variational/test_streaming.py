@@ -19,7 +19,7 @@ from dualview.errors import ConvergenceWarning, EngineError, InputError
 from dualview.inputs.appended import appended
 from dualview.inputs.data import Data
 from dualview.inputs.modelled import modelled
-from dualview.posterior.approximated import ApproximationFacts, StartFacts
+from dualview.posterior.draws.approximated import ApproximationFacts, StartFacts
 
 N_OLD, N_NEW = 16, 8
 RNG = np.random.default_rng(5)

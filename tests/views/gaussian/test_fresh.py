@@ -8,9 +8,9 @@ from scipy import integrate, stats
 import dualview as dv
 from checks import ACCEPT
 from dualview.numerics.streams import stream_of
-from dualview.posterior.candidates import Candidates
-from dualview.posterior.new_users import NewUsers
-from dualview.posterior.user_features import Features
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.new_users import NewUsers
+from dualview.posterior.prediction.user_features import Features
 from dualview.views import base as views
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian import density as densities

@@ -17,12 +17,12 @@ from scipy.special import logsumexp
 from dualview.behaviors import Behavior
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
 from dualview.errors import InputError
-from dualview.posterior.candidates import Candidates
-from dualview.posterior.disagreement import Customers, Rows
-from dualview.posterior.left_out import LatentPriors
-from dualview.posterior.new_users import updated
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.user_features import Features, features_of
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.disagreement import Customers, Rows
+from dualview.posterior.prediction.left_out import LatentPriors
+from dualview.posterior.prediction.new_users import updated
+from dualview.posterior.prediction.user_features import Features, features_of
 
 Array = NDArray[np.float64]
 

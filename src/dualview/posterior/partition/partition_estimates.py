@@ -8,9 +8,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dualview.errors import InputError
-from dualview.posterior import crossings
 from dualview.posterior import partition as partitions
-from dualview.posterior.fit_facts import FitFacts
+from dualview.posterior.draws.fit_facts import FitFacts
+from dualview.posterior.partition import crossings
 
 Array = NDArray[np.float64]
 

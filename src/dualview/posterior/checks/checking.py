@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.outcomes import BinaryOutcome
-from dualview.posterior.model_checks import (
+from dualview.posterior.checks.model_checks import (
     Check,
     Checks,
     Context,
@@ -18,9 +18,9 @@ from dualview.posterior.model_checks import (
     vector_checks,
     view_check,
 )
+from dualview.posterior.checks.residuals import outcomes_of, residuals_of
+from dualview.posterior.draws.rebuilt import rebuilt_model
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.rebuilt import rebuilt_model
-from dualview.posterior.residuals import outcomes_of, residuals_of
 
 Array = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from dualview.checks import interval_ends
 from dualview.columns import Column
 from dualview.errors import InputError
-from dualview.posterior.new_users import NewUsers
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.user_features import Features, features_of, rows_by_table
+from dualview.posterior.prediction.new_users import NewUsers
+from dualview.posterior.prediction.user_features import Features, features_of, rows_by_table
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]

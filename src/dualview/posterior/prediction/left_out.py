@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.records import LatentPrior, LeftOutLaws
-from dualview.posterior.influence import mutual_information
-from dualview.posterior.user_features import shifts_of_fit
+from dualview.posterior.prediction.influence import mutual_information
+from dualview.posterior.prediction.user_features import shifts_of_fit
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from dualview.chains.schedule import Look
 from dualview.posterior import diagnostics
 from dualview.posterior import partition as partitions
-from dualview.posterior.fit_facts import FitFacts
-from dualview.posterior.scalars import scalars
+from dualview.posterior.diagnostics.scalars import scalars
+from dualview.posterior.draws.fit_facts import FitFacts
 
 Array = NDArray[np.float64]
 

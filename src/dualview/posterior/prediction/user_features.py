@@ -12,7 +12,7 @@ from dualview.units import Whitening
 from dualview.views.features import ClusterRows, Taken
 
 if TYPE_CHECKING:
-    from dualview.posterior.fit_facts import FitFacts
+    from dualview.posterior.draws.fit_facts import FitFacts
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from dualview.checks import interval_ends
-from dualview.posterior.fit_facts import FitFacts
-from dualview.posterior.user_features import features_of
+from dualview.posterior.draws.fit_facts import FitFacts
+from dualview.posterior.prediction.user_features import features_of
 
 Array = NDArray[np.float64]
 Users = NDArray[np.intp]

@@ -13,7 +13,7 @@ from dualview.errors import InputError, InputTypeError
 from dualview.model import Model, categories_of
 from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.choice import partition_prior
-from dualview.posterior.user_features import slope_units
+from dualview.posterior.prediction.user_features import slope_units
 from dualview.units import GaussianPrior
 from dualview.views.gaussian.intervals import intervals_of
 

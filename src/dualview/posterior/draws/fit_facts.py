@@ -16,8 +16,8 @@ from dualview.columns.layout import Layout
 from dualview.partitions.agreement import AgreementPrior, agreement_priors
 from dualview.partitions.choice import partition_prior
 from dualview.partitions.priors import PartitionPrior
-from dualview.posterior.approximated import ApproximationFacts
 from dualview.posterior.draws import NamedDraws
+from dualview.posterior.draws.approximated import ApproximationFacts
 from dualview.views.features import FeatureBlock, blocks_of
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from dualview.behaviors.records import Forecast
 from dualview.errors import InputError
 from dualview.outcomes import Mixture, Parts
-from dualview.posterior.new_users import NewUsers
+from dualview.posterior.prediction.new_users import NewUsers
 
 Array = NDArray[np.float64]
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.records import ClusterNoise, UserNoise
 from dualview.errors import InputError
-from dualview.posterior.disagreement import Customers, Rows
-from dualview.posterior.latent_rows import LatentRows
-from dualview.posterior.link_rows import LinkRows
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.several_looks import SeveralLooks
-from dualview.posterior.user_features import FeatureRows, Features
+from dualview.posterior.prediction.disagreement import Customers, Rows
+from dualview.posterior.prediction.latent_rows import LatentRows
+from dualview.posterior.prediction.link_rows import LinkRows
+from dualview.posterior.prediction.several_looks import SeveralLooks
+from dualview.posterior.prediction.user_features import FeatureRows, Features
 from dualview.views.features import ClusterRows
 from dualview.views.gaussian.fresh import GaussianClusters
 

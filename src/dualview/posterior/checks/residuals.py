@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.behaviors.records import LatentPrior, LeftOut, Params
-from dualview.posterior.left_out import LatentPriors
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.user_features import features_of, rows_by_table
+from dualview.posterior.prediction.left_out import LatentPriors
+from dualview.posterior.prediction.user_features import features_of, rows_by_table
 from dualview.views.gaussian.user_cells import standardized
 
 Array = NDArray[np.float64]

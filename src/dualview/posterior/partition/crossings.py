@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dualview.posterior.partition import Labels
 
 if TYPE_CHECKING:
-    from dualview.posterior.partition_estimates import PartitionEstimates
+    from dualview.posterior.partition.partition_estimates import PartitionEstimates
 
 _MOST_NAMED = 5
 

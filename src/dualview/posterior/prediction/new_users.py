@@ -19,9 +19,9 @@ from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence, 
 from dualview.errors import DataWarning, InputError
 from dualview.numerics.stacks import log_determinants, solved, times
 from dualview.outcomes import NormalMixture
-from dualview.posterior.candidates import SEED, Candidates
-from dualview.posterior.predictive import VectorMixture, VectorParts, WeightedDraws
-from dualview.posterior.user_features import Features, Opened
+from dualview.posterior.prediction.candidates import SEED, Candidates
+from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws
+from dualview.posterior.prediction.user_features import Features, Opened
 from dualview.views.gaussian.block import MOST_CELLS
 
 Array = NDArray[np.float64]

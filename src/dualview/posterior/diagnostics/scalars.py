@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from dualview.posterior.fit_facts import FitFacts
+    from dualview.posterior.draws.fit_facts import FitFacts
 
 Array = NDArray[np.float64]
 Pairs = list[tuple[int, int]]

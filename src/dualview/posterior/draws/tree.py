@@ -27,10 +27,10 @@ from dualview.checks import whole_number
 from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
 from dualview.partitions.choice import PartitionNames
-from dualview.posterior.left_out import left_out_densities
-from dualview.posterior.log_priors import log_priors
-from dualview.posterior.rebuilt import observations_of, rebuilt_model
-from dualview.posterior.user_features import features_of, rows_by_table
+from dualview.posterior.draws.log_priors import log_priors
+from dualview.posterior.draws.rebuilt import observations_of, rebuilt_model
+from dualview.posterior.prediction.left_out import left_out_densities
+from dualview.posterior.prediction.user_features import features_of, rows_by_table
 from dualview.views.features import FeatureBlock
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from scipy.stats import chi2, rankdata
 from sklearn.metrics import adjusted_rand_score
 
 from dualview.partitions.priors import PartitionPrior
-from dualview.posterior.residuals import Residuals
+from dualview.posterior.checks.residuals import Residuals
 
 Array = NDArray[np.float64]
 

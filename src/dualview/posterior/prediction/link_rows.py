@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dualview.errors import InputError
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.user_features import FeatureRows, Features, slopes_of
+from dualview.posterior.prediction.user_features import FeatureRows, Features, slopes_of
 from dualview.views.features import ClusterRows
 
 Array = NDArray[np.float64]
