@@ -17,8 +17,8 @@ import numpy as np
 from scipy.stats import kstest
 
 import dualview as dv
-from dualview.posterior import model_checks, residuals
-from dualview.posterior.model_checks import VERDICTS, Check
+from dualview.posterior.checks import model_checks, residuals
+from dualview.posterior.checks.model_checks import VERDICTS, Check
 
 N_USERS, N_THREADS, NOISE = 30, 60, 2.0
 N_REPLICATES = 400  # of the 2,000 of model.check(): enough for p-values above 0.005

@@ -18,7 +18,7 @@ import numpy as np
 
 import dualview as dv
 from dualview.datasets import Forum
-from dualview.posterior.model_checks import VERDICTS
+from dualview.posterior.checks.model_checks import VERDICTS
 
 SAMPLER: dict[str, Any] = {
     "engine": dv.Gibbs(n_warmup=300),

@@ -23,7 +23,7 @@ import pandas as pd
 
 import dualview as dv
 from dualview.evaluation.comparison import scores_of, standing
-from dualview.posterior.influence import shared_variance
+from dualview.posterior.prediction.influence import shared_variance
 
 N_USERS, N_THREADS, N_NEW = 40, 60, 2000
 SAMPLER: dict[str, Any] = {

@@ -21,7 +21,7 @@ from dualview.chains.schedule import FixedLength
 from dualview.engines.gibbs import GibbsEngine
 from dualview.model import Model
 from dualview.partitions.choice import partition_prior
-from dualview.posterior.scalars import anchor_pairs
+from dualview.posterior.diagnostics.scalars import anchor_pairs
 from dualview.units import Whitening
 
 Draws = dict[str, np.ndarray]

@@ -65,7 +65,7 @@ def looked_at(verdicts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks of a model with 100 replicates in place of 2000: for what they say, not for how sure
     it is."""
-    from dualview.posterior import model_checks, residuals
+    from dualview.posterior.checks import model_checks, residuals
 
     monkeypatch.setattr(model_checks, "_N_NULL", 100)
     monkeypatch.setattr(residuals, "_N_REPLICATES", 100)

@@ -13,10 +13,12 @@ import dualview as dv
 from dualview import cli
 from dualview.errors import InputError
 from dualview.evaluation.comparison import user_scores
-from dualview.posterior import candidates, crossings, left_out_users
-from dualview.posterior.candidates import Candidates
-from dualview.posterior.left_out import LatentPriors
-from dualview.posterior.new_users import NewUsers
+from dualview.posterior.partition import crossings
+from dualview.posterior.prediction import candidates, left_out_users
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.left_out import LatentPriors
+from dualview.posterior.prediction.new_users import NewUsers
+from dualview.posterior.prediction.user_features import Features
 
 N_USERS, N_EACH = 60, 5
 SHORT: dict[str, Any] = {"n_warmup": 150, "n_draws": 150, "n_chains": 2, "random_state": 1}
@@ -241,7 +243,7 @@ def test_one_new_user_by_both_roads(fitted: dv.DualViewMixture) -> None:
     posterior."""
     x, _, _, _ = world()
     post = fitted.posterior_
-    new = NewUsers(Candidates(post), post.units["features"].to_working(x[:1]), 1)
+    new = NewUsers(Candidates(post), Features.of(post, {"features": x[:1]}), 1)
     given = new.given(slice(0, 1))
     exact = float(np.exp(given.log_weights[:, 0]) @ np.arctan(given.means[:, 0, 0]))
     found = []

@@ -10,7 +10,7 @@ import pytest
 
 import dualview as dv
 from dualview.errors import AbsentError, ConvergenceWarning, InputError
-from dualview.posterior.candidates import Candidates
+from dualview.posterior.prediction.candidates import Candidates
 
 FORUM = dv.datasets.agreement(12, 20, seed=0)
 USER = np.repeat(np.arange(12), 2)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dualview.posterior.model_checks import VERDICTS, Check
+from dualview.posterior.checks.model_checks import VERDICTS, Check
 
 ROOT = Path(__file__).parents[1]
 

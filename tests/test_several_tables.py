@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 import dualview as dv
 from dualview.errors import InputError
 from dualview.inputs.several_tables import joined_tables
-from dualview.posterior import crossings
+from dualview.posterior.partition import crossings
 
 N_USERS, N_EACH = 45, 6
 SHORT: dict[str, Any] = {

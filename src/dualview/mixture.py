@@ -27,9 +27,9 @@ from dualview.inputs.parameters import Parameters, check_use
 from dualview.inputs.sharded import fit_shards
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.posterior import Posterior
-from dualview.posterior.checking import checks_of
-from dualview.posterior.model_checks import Checks
-from dualview.posterior.rebuilt import observations_of
+from dualview.posterior.checks.checking import checks_of
+from dualview.posterior.checks.model_checks import Checks
+from dualview.posterior.draws.rebuilt import observations_of
 from dualview.predictions import Placement, Predictions
 from dualview.settings import Gibbs, Variational
 from dualview.shards.folder import Shards, check_shards

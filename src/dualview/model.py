@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dualview.behaviors import Likelihood
 from dualview.behaviors.base import check_inherits
 from dualview.behaviors.records import Params
+from dualview.columns import Cells, Columns
 from dualview.columns.layout import Layout
 from dualview.numerics.hyperprior import SPREADS
 from dualview.partitions.agreement import AgreementPrior, LabelsByView, draw_labels
@@ -23,6 +24,7 @@ from dualview.views import (
     GaussianState,
     GaussianView,
     Intervals,
+    NominalView,
     SharedVectorView,
     View,
     ViewState,
@@ -64,6 +66,19 @@ class Observed:
 
     view: View
     vectors: Array
+
+
+def categories_of(
+    cells: Cells, codebook: Columns, layout: Layout | None = None
+) -> dict[str, Observed]:
+    """The nominal columns as a view; empty where there are none. layout: of several tables."""
+    if not codebook.nominal:
+        return {}
+    shares = tuple(column.shares for column in codebook.nominal)
+    view: View = (
+        NominalView(shares) if layout is None else BlockedView.of_categories(layout, shares)
+    )
+    return {"categories": Observed(view, cells.codes.astype(np.float64))}
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from dualview.errors import InputError
 from dualview.inputs.new_users import among_new_users, new_features, new_ids
 from dualview.outcomes import Mixture, NormalMixture
 from dualview.posterior import Posterior
-from dualview.posterior.candidates import Candidates
-from dualview.posterior.imputation import Imputation, imputed_of_fit, imputed_of_new
-from dualview.posterior.new_outcomes import outcomes, outcomes_given
-from dualview.posterior.new_users import NewUsers
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.imputation import Imputation, imputed_of_fit, imputed_of_new
+from dualview.posterior.prediction.new_outcomes import outcomes, outcomes_given
+from dualview.posterior.prediction.new_users import NewUsers
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -282,10 +282,10 @@ class Predictions:
         if X is None:
             return imputed_of_fit(rng, post)
         features = new_features(self, post, X, unknown)
-        if post.cells is not None and features.cells.cells.equals(post.cells):
+        if post.cells is not None and features.cells.equals(post.cells):
             return imputed_of_fit(rng, post)
-        users = NewUsers(self._candidates(), features.cells, len(features))
-        return imputed_of_new(rng, post, users, features.cells.cells, n_draws, features.names)
+        users = NewUsers(self._candidates(), features.seen, len(features))
+        return imputed_of_new(rng, post, users, features.seen, n_draws, features.names)
 
     def _new_users(self, X: Any, behavior: Any, unknown: Unknown = "error") -> NewUsers:
         post, fitted = self.posterior_, self.behavior_

@@ -13,7 +13,7 @@ import dualview as dv
 from dualview.behaviors import Behavior
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import ChoiceMixture, Parts
-from dualview.posterior.predictive import WeightedDraws
+from dualview.posterior.prediction.predictive import WeightedDraws
 from dualview.units import GaussianPrior
 
 Q, N_USERS, N_ITEMS = 2, 6, 9

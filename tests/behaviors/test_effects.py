@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import dualview as dv
 from dualview.errors import InputError
-from dualview.posterior.left_out import LatentPriors
+from dualview.posterior.prediction.left_out import LatentPriors
 
 N_USERS, N, ITEMS = 8, 96, ["apple", "cherry", "plum"]
 RNG = np.random.default_rng(5)

@@ -13,7 +13,7 @@ from dualview.errors import InputError
 from dualview.inputs.appended import appended
 from dualview.inputs.data import Data, checked_data
 from dualview.inputs.new_users import among_new_users
-from dualview.posterior.rebuilt import observations_of
+from dualview.posterior.draws.rebuilt import observations_of
 
 N = 6
 FEATURES = np.random.default_rng(0).normal(size=(N, 2))

@@ -10,7 +10,7 @@ import dualview as dv
 from dualview.behaviors.likelihoods.student import TYPICAL, OwnNoiseRegression, log_own
 from dualview.behaviors.records import UserNoise
 from dualview.errors import InputError
-from dualview.posterior.candidates import Candidates
+from dualview.posterior.prediction.candidates import Candidates
 
 N_USERS, N_EACH = 12, 10
 FEATURES = np.random.default_rng(9).normal(3.0, 2.0, (N_USERS, 2))

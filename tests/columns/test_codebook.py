@@ -301,17 +301,21 @@ def test_a_count_below_the_lowest_is_open_downwards():
     np.testing.assert_array_equal(column.values(np.array([-30.0, 0.0, 1.0])), [1, 1, 2])
 
 
-def test_values_and_frame(book):
+def test_values_and_series(book):
     x = np.array([[1.7, np.log1p(3.2), 0.41, 12.0, -2.0], [1.6, -1.0, 0.19, 14.0, 2.0]])
-    np.testing.assert_allclose(book.values(x), [[1.7, 3, 0.4, 12, 0], [1.6, 0, 0.2, 14, 2]])
-    assert book.values(x[None]).shape == (1, 2, 5)
-    found = book.frame(x, np.array([[1, 0], [-1, 1]]))
-    assert list(found.columns) == ["height", "town", "posts", "width", "income", "grade", "member"]
+    values = [column.values(own) for column, own in zip(book.gaussian, x.T, strict=True)]
+    np.testing.assert_allclose(np.transpose(values), [[1.7, 3, 0.4, 12, 0], [1.6, 0, 0.2, 14, 2]])
+    codes = np.array([[1, 0], [-1, 1]])
+    found = {
+        column.name: column.series(own)
+        for column, own in zip((*book.gaussian, *book.nominal), (*x.T, *codes.T), strict=True)
+    }
     assert found["grade"].tolist() == ["a", "c"]
-    assert found["grade"].cat.ordered
+    assert found["grade"].ordered
     assert found["town"].isna().tolist() == [False, True]
     assert found["town"][0] == "Metz"
     assert found["member"].tolist() == ["False", "True"]
+    assert book.gaussian[-1].named(x[:, -1]).tolist() == ["a", "c"]
 
 
 def test_json_round_trip(book, frame):

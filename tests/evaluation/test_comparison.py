@@ -23,8 +23,8 @@ from dualview.evaluation.comparison import (
     standing,
     user_scores,
 )
-from dualview.posterior.influence import Influence, mutual_information, shared_variance
-from dualview.posterior.left_out import left_out_pairs
+from dualview.posterior.prediction.influence import Influence, mutual_information, shared_variance
+from dualview.posterior.prediction.left_out import left_out_pairs
 
 USER = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
 PRIOR = dv.GaussianPrior(0.3, 0.5)

@@ -18,7 +18,7 @@ from dualview.outcomes import (
     NormalOutcome,
     Outcome,
 )
-from dualview.posterior.new_outcomes import outcomes
+from dualview.posterior.prediction.new_outcomes import outcomes
 
 S, N = 6, 4
 RNG = np.random.default_rng(0)

@@ -19,9 +19,9 @@ import dualview as dv
 from checks import ACCEPT
 from dualview.errors import InputError
 from dualview.evaluation.comparison import observation_scores
-from dualview.posterior import tree as trees
-from dualview.posterior.log_priors import log_priors
-from dualview.posterior.rebuilt import rebuilt_model
+from dualview.posterior.draws import tree as trees
+from dualview.posterior.draws.log_priors import log_priors
+from dualview.posterior.draws.rebuilt import rebuilt_model
 from dualview.views import GaussianView
 from dualview.views.base import Base
 from dualview.views.gaussian import density as densities

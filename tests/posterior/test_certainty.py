@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dualview.posterior import partition
-from dualview.posterior.certainty import certainty_text, moved
+from dualview.posterior.partition.certainty import certainty_text, moved
 
 LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2])
 

@@ -9,7 +9,7 @@ import xarray as xr
 
 from dualview.errors import InputError
 from dualview.posterior import diagnostics
-from dualview.posterior.scalars import anchor_pairs, scalars
+from dualview.posterior.diagnostics.scalars import anchor_pairs, scalars
 
 
 def autoregressive(seed: int, rho: float, shape: tuple[int, int] = (4, 4000)) -> np.ndarray:

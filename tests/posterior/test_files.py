@@ -8,7 +8,7 @@ import xarray as xr
 
 import dualview as dv
 from dualview.errors import FileError, InputError
-from dualview.posterior.files import content_digest
+from dualview.posterior.draws.files import content_digest
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 import dualview as dv
 from dualview.errors import InputError
 from dualview.outcomes import ChoiceMixture, NormalMixture, Parts
-from dualview.posterior.predictive import VectorMixture, VectorParts, WeightedDraws
+from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws
 
 S, N, Q = 30, 2, 3  # two cases, where a wrong order of axes would not be seen in the number of rows
 RNG = np.random.default_rng(0)

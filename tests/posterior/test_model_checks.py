@@ -9,8 +9,8 @@ from scipy import stats
 
 import dualview as dv
 from dualview.errors import InputError
-from dualview.posterior import model_checks, residuals
-from dualview.posterior.model_checks import (
+from dualview.posterior.checks import model_checks, residuals
+from dualview.posterior.checks.model_checks import (
     Check,
     Statistic,
     combined,
@@ -19,7 +19,7 @@ from dualview.posterior.model_checks import (
     verdict_of,
     view_check,
 )
-from dualview.posterior.residuals import residuals_of
+from dualview.posterior.checks.residuals import residuals_of
 
 FORUM = dv.datasets.agreement(24, 60, n_clusters=3, seed=2)
 NOISE = 3.0 * np.random.default_rng(0).standard_normal(60)

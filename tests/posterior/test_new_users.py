@@ -12,9 +12,9 @@ from scipy import sparse
 import dualview as dv
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalMixture
-from dualview.posterior.candidates import Candidates
-from dualview.posterior.cluster_rows import ClusterRows
-from dualview.posterior.new_users import NewUsers
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.new_users import NewUsers
+from dualview.views.features import ClusterRows
 
 N_USERS, N_THREADS, N_RUNS = 10, 14, 8
 PRIORS = {

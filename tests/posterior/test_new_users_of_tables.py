@@ -19,9 +19,9 @@ from dualview.inputs.data import Data
 from dualview.inputs.fits import fit_model
 from dualview.inputs.modelled import modelled
 from dualview.inputs.parameters import Parameters
-from dualview.posterior.candidates import Candidates
-from dualview.posterior.new_users import NewUsers
-from dualview.posterior.user_cells import UserCells
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.new_users import NewUsers
+from dualview.posterior.prediction.user_features import Features
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dualview.errors.DataWarning"),
@@ -162,11 +162,9 @@ def fitted() -> dv.DualViewMixture:
         )
 
 
-def cells_of(model: dv.DualViewMixture, low: Any, high: Any, codes: Any) -> UserCells:
-    units = model.posterior_.units["features"]
-    return UserCells(
-        Cells(np.array(low, dtype=float), np.array(high, dtype=float), np.array(codes)), units
-    )
+def cells_of(model: dv.DualViewMixture, low: Any, high: Any, codes: Any) -> Features:
+    low, high = (np.array(side, dtype=float) for side in (low, high))
+    return Features.of(model.posterior_, Cells(low, high, np.array(codes)).data)
 
 
 def test_intervals_are_integrals_of_the_density_of_exact_cells(fitted: dv.DualViewMixture) -> None:
@@ -230,10 +228,10 @@ def test_whoever_opens_a_cluster_counts_in_its_shares(fitted: dv.DualViewMixture
     concentration = fitted.posterior_.flat("categories.concentrations")[rows.draw[opened[0]], 0]
     shares = np.array(CODEBOOK.nominal[0].shares)
     for code, counts in ((1, [0.0, 1.0, 0.0]), (-1, np.zeros(3))):
-        found = rows.features.opened(
-            np.random.default_rng(0), opened, cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]])
-        )
-        theta = np.exp(found.log_shares)
+        x = cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]])
+        found = rows.features.opened(np.random.default_rng(0), opened, x, (None, None))
+        assert found is not None
+        theta = np.exp(found[1])
         expected = (concentration * shares + counts) / (concentration + sum(counts))
         error = theta.std(axis=0) / np.sqrt(len(theta))
         assert (np.abs(theta.mean(axis=0) - expected) < ACCEPT * error).all()

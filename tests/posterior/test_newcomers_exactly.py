@@ -15,7 +15,7 @@ from scipy.special import expit, log_expit
 
 import dualview as dv
 from checks import ACCEPT
-from dualview.posterior import candidates, new_outcomes, new_users
+from dualview.posterior.prediction import candidates, new_outcomes, new_users
 from dualview.predictions import Placement
 
 N_USERS, N_SEEDS = 12, 6

@@ -13,8 +13,8 @@ import dualview as dv
 from dualview import cli
 from dualview.errors import DataWarning, InputError
 from dualview.outcomes import NormalMixture, Parts
-from dualview.posterior.cluster_rows import ClusterRows
-from dualview.posterior.new_users import NewUsers
+from dualview.posterior.prediction.new_users import NewUsers
+from dualview.views.features import ClusterRows
 from posterior.test_new_users import FEATURES, N_USERS, OUTCOME, PARTICIPATION, PRIORS, compare
 
 pytestmark = pytest.mark.filterwarnings(

@@ -7,7 +7,7 @@ from scipy.stats import norm
 import dualview as dv
 from dualview.errors import InputError
 from dualview.outcomes import ChoiceMixture, NormalMixture, Parts, base
-from dualview.posterior.predictive import VectorMixture, VectorParts, WeightedDraws
+from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws
 
 RNG = np.random.default_rng(0)
 S, N = 40, 7

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualview.posterior.profiles import mean_latent, profile, ranks_of, separation
+from dualview.posterior.partition.profiles import mean_latent, profile, ranks_of, separation
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat([0, 1, 2], [20, 15, 5])

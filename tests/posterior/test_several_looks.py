@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dualview.posterior.several_looks import SeveralLooks, partitions
+from dualview.posterior.prediction.several_looks import SeveralLooks, partitions
 
 
 def one_by_one(weights: np.ndarray, shares: np.ndarray, tables: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""The seam for new kinds of views: counts with a Poisson distribution, added from here."""
+"""The seam for new kinds of columns: counts with a Poisson distribution, added from here. What the
+sampler asks of them, and what predictions, imputation and checks do."""
 
 import dataclasses
 import math
@@ -8,17 +9,31 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy import stats
+from scipy.special import logsumexp, ndtri
 
 import checks
-from dualview.model import Model, Observed
+from dualview.chains.storage import Store
+from dualview.columns import Column
+from dualview.model import Model, Observed, State
 from dualview.numerics.compiling import uncached
 from dualview.numerics.dispatch import register
 from dualview.numerics.packing import put
 from dualview.numerics.streams import standard_gamma, stream_of
 from dualview.partitions.alpha import Gamma
+from dualview.partitions.choice import PartitionNames
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
+from dualview.posterior import Posterior
+from dualview.posterior.checks.model_checks import Context, vector_checks
+from dualview.posterior.checks.residuals import residuals_of
+from dualview.posterior.partition.profiles import table_profile
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.imputation import imputed_of_fit, imputed_of_new
+from dualview.posterior.prediction.new_users import NewUsers
+from dualview.posterior.prediction.user_features import Features
 from dualview.views import View
+from dualview.views.features import BlockRows, FeatureBlock, register_features
 
 SHAPE, RATE = 2.0, 0.5  # of the gamma prior of a component's rate
 
@@ -159,6 +174,73 @@ class PoissonView(View):
         return PoissonState(**parts)
 
 
+class PoissonBlock(FeatureBlock):
+    """The counts in the draws of a fit: cells (J, 1), NaN where they are missing."""
+
+    view, variable, dim = "counts", "counts", "count"
+
+    def __init__(self, draws):
+        super().__init__([Column("posts", "count")])
+        self.rates = draws.components["counts.rates"]
+
+    def cells(self, data):
+        return data["counts"]
+
+    def values(self, x):
+        return x
+
+    def rows(self, rng, rows):  # noqa: ARG002
+        return PoissonRows(self.rates, rows)
+
+    def log_density(self, x, rows):
+        return np.nan_to_num(stats.poisson(self.rates[rows]).logpmf(x[:, 0]))
+
+    def replicates(self, rng, rows):
+        return rng.poisson(self.rates[rows])[..., None]
+
+    def unknown(self, x):
+        return np.nonzero(np.isnan(x))
+
+    def fill(self, rng, x, cells, rows):  # noqa: ARG002
+        return rng.poisson(self.rates[rows[:, cells[0]]]), None
+
+    def residuals(self, rng, x, draws, rows):  # noqa: ARG002
+        law = stats.poisson(self.rates[rows])
+        below, within = law.cdf(x[:, 0] - 1.0), law.pmf(x[:, 0])
+        levels = np.where(np.isnan(x[:, 0]), 0.0, below), np.where(np.isnan(x[:, 0]), 1.0, within)
+        return ndtri(levels[0] + rng.random(rows.shape) * levels[1])[..., None]
+
+    def profile(self, x):
+        return {"feature_medians": {"posts": float(np.nanmedian(x))}}
+
+
+class PoissonRows(BlockRows):
+    """The counts in every row; in fresh clusters the rate is integrated out."""
+
+    def __init__(self, rates, rows):
+        self.known, self.rates = rows.known, np.append(rates, np.nan)[rows.component]
+
+    def log_density(self, x):
+        fresh = stats.nbinom(SHAPE, RATE / (RATE + 1.0)).logpmf(x)
+        return np.nan_to_num(np.where(self.known, stats.poisson(self.rates).logpmf(x), fresh))
+
+    def opened(self, rng, rows, x, values=None):  # noqa: ARG002
+        shape, rate = rate_law(*(0.0, 0.0) if np.isnan(x[0, 0]) else (1.0, x[0, 0]))
+        return rng.gamma(shape, 1.0 / rate, len(rows))
+
+    def log_opened(self, x, rows, opened):  # noqa: ARG002
+        return np.nan_to_num(stats.poisson(opened).logpmf(x[0, 0]))
+
+    def fill(self, rng, rows, weights, x, columns):  # noqa: ARG002
+        fresh = rng.gamma(SHAPE, 1.0 / RATE, len(rows))
+        rates = np.where(self.known[rows], self.rates[rows], fresh)
+        return rng.poisson(rates)[:, None], None
+
+
+register_features(
+    "counts", lambda draws: [PoissonBlock(draws)] if "counts.rates" in draws.components else []
+)
+
 # The kind ends here: what follows are its tests.
 
 
@@ -225,3 +307,114 @@ def test_a_wrong_rate_is_rejected():
         MODELS["counts beside features"](), seed=1, step=step, look=statistics
     )
     assert checks.worst(scores)[1] > checks.REJECT
+
+
+N_USERS, N_DRAWS = 400, 60
+
+
+@pytest.fixture(scope="module")
+def post():
+    """Draws of two clusters of users, whose counts come from the last of the draws; the first user
+    has none."""
+    rng, z = np.random.default_rng(0), np.arange(N_USERS) % 2
+    rates = rng.gamma(20.0, np.array([0.1, 0.6]), (N_DRAWS, 2))
+    x = rng.poisson(rates[-1][z]).astype(float)[:, None]
+    own = Model(
+        ChineseRestaurant(Gamma(2.0, 2.0)),
+        n_users=N_USERS,
+        others={"counts": Observed(PoissonView(), x)},
+    )
+    store = Store(own)
+    for drawn in rates:
+        store.append(State(z, rng.gamma(2.0), {"counts": PoissonState(drawn)}))
+    coords = {"user": np.arange(N_USERS)}
+    found = Posterior.from_records([store.drain()], {}, None, coords, PartitionNames(None))
+    x[0] = np.nan
+    found.tree["observed_data"] = xr.DataTree(xr.Dataset({"counts": (("user", "count"), x)}))
+    return found
+
+
+def log_predictive(post, count):
+    """ln p(count of a new user) by the mixture of every draw, the rate of a new cluster integrated
+    out."""
+    alpha, half = post.flat("alpha"), 0.5 * N_USERS
+    known = (
+        stats.poisson(post.components["counts.rates"].reshape(N_DRAWS, 2)).pmf(count).sum(axis=1)
+    )
+    fresh = stats.nbinom(SHAPE, RATE / (RATE + 1.0)).pmf(count)
+    return np.log(np.mean((half * known + alpha * fresh) / (N_USERS + alpha)))
+
+
+def new_users(post, counts):
+    x = Features.of(post, {"counts": np.array(counts, dtype=float)[:, None]})
+    return NewUsers(Candidates(post), x, len(x)), x
+
+
+def test_new_rows_have_the_density_of_the_mixture(post):
+    users, _ = new_users(post, [0, 3, 17, np.nan])
+    expected = [*(log_predictive(post, count) for count in (0, 3, 17)), 0.0]
+    np.testing.assert_allclose(users.log_density(), expected, atol=1e-10)
+    every, _ = new_users(post, np.arange(300))
+    assert logsumexp(every.log_density()) == pytest.approx(0.0, abs=1e-6)
+    few, many = new_users(post, [0, 25])[0].probabilities()
+    assert few[0] > 0.9
+    assert many[1] > 0.9
+
+
+def test_whoever_opens_a_cluster_leaves_its_mark(post):
+    """The mean of p(next | opened) is the predictive given one count, a negative binomial."""
+    rows, first, following = Candidates(post), *new_users(post, [30, 24])[1].cells[0][:, None]
+    opened = np.repeat(np.flatnonzero(~rows.known)[:1], 20_000)
+    own, rng = rows.features._rows[0], np.random.default_rng(1)
+    found = np.exp(own.log_opened(following, opened, own.opened(rng, opened, first)))
+    shape, rate = rate_law(1.0, 30.0)
+    expected = stats.nbinom(shape, rate / (rate + 1.0)).pmf(24)
+    error = found.std() / np.sqrt(len(found))
+    assert abs(found.mean() - expected) < checks.ACCEPT * error
+
+
+def test_cells_of_new_users_and_of_the_fit_are_filled_in(post):
+    users, x = new_users(post, [4, np.nan])
+    rng, n = np.random.default_rng(2), 4000
+    found = imputed_of_new(rng, post, users, x, n, ["a", "b"])
+    drawn = found.draws("b", "posts")
+    for count in (0, 2, 12):
+        share = np.exp(log_predictive(post, count))
+        error = np.sqrt(share * (1.0 - share) / n)
+        assert abs((drawn == count).mean() - share) < checks.ACCEPT * error
+    assert found.frame["posts"].tolist() == [4.0, np.median(drawn)]
+    own = imputed_of_fit(rng, post)
+    assert own.cells[["user", "column"]].to_numpy().tolist() == [[0, "posts"]]
+    assert own.n_draws == N_DRAWS
+    assert own.draws(0, "posts").mean() == pytest.approx(2.0, abs=1.0)
+
+
+def test_checks_profiles_and_replicates(post):
+    """Residuals in the draw that the counts come from are standard normal."""
+    residuals = residuals_of(post, None)
+    assert residuals.features.shape == (N_DRAWS, N_USERS, 1)
+    assert stats.kstest(residuals.features[-1, 1:, 0], "norm").pvalue > 0.001
+    assert table_profile(post, np.arange(2, N_USERS, 2))["feature_medians"]["posts"] < 4
+    tree = post.to_arviz(["observed_data", "posterior_predictive", "log_likelihood"])
+    counts = tree["posterior_predictive"]["counts"]
+    assert counts.dims == ("chain", "draw", "user", "count")
+    rates = post.components["counts.rates"].reshape(N_DRAWS, 2)
+    np.testing.assert_allclose(
+        counts.values[0, :, ::2].mean(axis=(1, 2)), rates[:, 0], rtol=0.5, atol=0.5
+    )
+    log_likelihood = tree["log_likelihood"]["features"].values[0]
+    assert (log_likelihood[:, 0] == 0.0).all()
+    observed = tree["observed_data"]["counts"].values[1:, 0]
+    np.testing.assert_allclose(
+        log_likelihood[-1, 1:], stats.poisson(rates[-1][np.arange(1, N_USERS) % 2]).logpmf(observed)
+    )
+
+
+@pytest.mark.parametrize(("times", "verdict"), [(1.0, "fine"), (2.0, "the model is wrong here")])
+def test_checks_notice_counts_of_another_distribution(post, times, verdict):
+    rng, draws = np.random.default_rng(3), np.full(5, N_DRAWS - 1)
+    rows = 2 * draws[:, None] + np.arange(N_USERS) % 2
+    own = post.blocks[0].residuals(rng, times * post.data["counts"], draws, rows)
+    residuals = dataclasses.replace(residuals_of(post, None), features=own)
+    context = Context({}, False, ChineseRestaurant(Gamma(2.0, 2.0)))
+    assert vector_checks(rng, residuals, context)[0].verdict == verdict

@@ -1,7 +1,7 @@
 """The codebook: the kinds of the columns of a table of users, and the table as the model sees
 it."""
 
-from dualview.columns.cells import Cells
+from dualview.columns.cells import Cells, level_shares
 from dualview.columns.codebook import Columns, describe_columns
 from dualview.columns.codebook_file import codebook_text, read_columns_file
 from dualview.columns.column import KINDS, Censored, Column
@@ -14,5 +14,6 @@ __all__ = [
     "Columns",
     "codebook_text",
     "describe_columns",
+    "level_shares",
     "read_columns_file",
 ]

@@ -10,6 +10,22 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
+def inside(low: Array, high: Array) -> Array:
+    """A number inside each cell's interval: its middle; near its only end; NaN where it is
+    missing."""
+    missing = np.isneginf(low) & np.isposinf(high)
+    below = np.where(np.isneginf(low), high - 1.0, low)
+    above = np.where(np.isposinf(high), low + 1.0, high)
+    with np.errstate(invalid="ignore"):
+        return np.where(low == high, low, np.where(missing, np.nan, 0.5 * below + 0.5 * above))
+
+
+def level_shares(codes: NDArray[np.int64], n_levels: int) -> Array:
+    """Shares of levels (L,) among users with codes (n,), those without a level left out."""
+    seen = codes[codes >= 0]
+    return np.asarray(np.bincount(seen, minlength=n_levels) / max(len(seen), 1))
+
+
 @dataclass(frozen=True)
 class Cells:
     """Cells of U users in D Gaussian columns, low ≤ x ≤ high, and in J nominal columns.
@@ -36,17 +52,6 @@ class Cells:
     def missing(self) -> NDArray[np.bool_]:
         """Which Gaussian cells (U, D) are missing."""
         return np.isneginf(self.low) & np.isposinf(self.high)
-
-    @property
-    def inside(self) -> Array:
-        """A number inside each Gaussian cell's interval (U, D): its middle; near its only end; NaN
-        where it is missing."""
-        low = np.where(np.isneginf(self.low), self.high - 1.0, self.low)
-        high = np.where(np.isposinf(self.high), self.low + 1.0, self.high)
-        with np.errstate(invalid="ignore"):
-            return np.where(
-                self.exact, self.low, np.where(self.missing, np.nan, 0.5 * low + 0.5 * high)
-            )
 
     @property
     def is_exact(self) -> bool:
@@ -76,6 +81,11 @@ class Cells:
     @property
     def _parts(self) -> tuple[NDArray[Any], ...]:
         return self.low, self.high, self.codes
+
+    @property
+    def data(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, as a posterior keeps them."""
+        return {"low": self.low, "high": self.high, "codes": self.codes}
 
     def take(self, users: NDArray[np.int64] | NDArray[np.bool_] | slice) -> "Cells":
         """The cells of some users."""

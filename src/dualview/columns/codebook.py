@@ -96,41 +96,12 @@ class Columns:
             low, high, np.column_stack(codes) if codes else np.empty((n_users, 0), dtype=np.int64)
         )
 
-    def values(self, gaussian: Array) -> Array:
-        """Values in the user's units (…, D) of vectors on the Gaussian view's scale; of ordinal
-        columns, numbers of levels."""
-        return np.stack(
-            [column.values(gaussian[..., d]) for d, column in enumerate(self.gaussian)], axis=-1
-        )
-
     def observed(self, cells: Cells) -> Array:
         """What is known of cells in the user's units, (U, D): NaN where they are missing; of
         censored ones, the only end."""
-        table = cells.inside
-        for d, column in enumerate(self.gaussian):
-            if column.kind == "censored":
-                ends = np.isfinite(cells.low[:, d]), np.isfinite(cells.high[:, d])
-                table[:, d] = np.where(ends[0] & ~ends[1], cells.low[:, d], table[:, d])
-                table[:, d] = np.where(ends[1] & ~ends[0], cells.high[:, d], table[:, d])
-        return np.where(cells.missing, np.nan, self.values(table)) if len(self.gaussian) else table
-
-    def frame(self, gaussian: Array, codes: NDArray[np.int64]) -> pd.DataFrame:
-        """A table as the user knows it, of vectors (U, D) of the Gaussian view and codes (U, J);
-        levels by name."""
-        found: dict[str, Any] = {}
-        for d, column in enumerate(self.gaussian):
-            values = column.values(gaussian[:, d])
-            ordered = column.kind == "ordinal"
-            found[column.name] = (
-                pd.Categorical.from_codes(values.astype(int), column.levels, ordered=True)
-                if ordered
-                else values
-            )
-        for j, column in enumerate(self.nominal):
-            found[column.name] = pd.Categorical.from_codes(codes[:, j], column.levels)
-        return pd.DataFrame(
-            {column.name: found[column.name] for column in self.columns if column.name in found}
-        )
+        parts = zip(self.gaussian, cells.low.T, cells.high.T, strict=True)
+        found = [column.observed(low, high) for column, low, high in parts]
+        return np.column_stack(found) if found else np.empty((cells.n_users, 0))
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary of lists, numbers and texts."""

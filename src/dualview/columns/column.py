@@ -6,8 +6,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from dualview.columns.cells import inside
 from dualview.errors import InputError
 
 Array = NDArray[np.float64]
@@ -140,8 +142,8 @@ class Column:
         return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
 
     def values(self, x: Array) -> Array:
-        """Values in the user's units, of ordinal columns numbers of levels, of x (…) on the
-        Gaussian view's scale."""
+        """Values in the user's units, of columns with levels their numbers, of x (…) on the view's
+        scale."""
         if self.kind == "ordinal":
             return np.searchsorted(np.asarray(self.cuts), x, side="left").astype(float)
         raw = self.unscaled(x)
@@ -151,6 +153,33 @@ class Column:
             step, origin = self.step or 1.0, self.lowest or 0.0
             return np.asarray(origin + step * np.round((raw - origin) / step))
         return raw
+
+    def observed(self, low: Array, high: Array) -> Array:
+        """What is known of cells (…) between these ends on the Gaussian view's scale, in the user's
+        units: NaN where they are missing; of censored ones, the only end."""
+        known = inside(low, high)
+        if self.kind == "censored":
+            known = np.where(np.isposinf(high), low, np.where(np.isneginf(low), high, known))
+        return np.where(np.isneginf(low) & np.isposinf(high), np.nan, self.values(known))
+
+    def coarsened(self, x: Array) -> tuple[Array, Array]:
+        """The ends that numbers (…) on the Gaussian view's scale would be observed as."""
+        if self.kind in ("continuous", "censored"):
+            return x, x
+        return self.intervals(self.values(x))
+
+    def series(self, x: NDArray[Any]) -> Any:
+        """Complete values (U,) on the view's scale as a table has them: levels as categories."""
+        values = self.values(x)
+        if not self.levels:
+            return values
+        ordered = self.kind == "ordinal"
+        return pd.Categorical.from_codes(values.astype(int), self.levels, ordered=ordered)
+
+    def named(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Complete values (…) on the view's scale in the user's units; levels by name."""
+        values = self.values(x)
+        return np.asarray(self.levels, dtype=object)[values.astype(int)] if self.levels else values
 
     def scaled(self, values: Array) -> Array:
         """Numbers in the user's units on the Gaussian view's scale; below the scale's range −∞."""

@@ -24,8 +24,8 @@ from dualview.errors import DegenerateError, InputError
 from dualview.inputs.parameters import Parameters
 from dualview.mixture import DualViewMixture
 from dualview.model import Model, State
-from dualview.posterior.rebuilt import observations_of, rebuilt_model
-from dualview.posterior.tree import finite_draw
+from dualview.posterior.draws.rebuilt import observations_of, rebuilt_model
+from dualview.posterior.draws.tree import finite_draw
 from dualview.settings import Gibbs
 
 Array = NDArray[np.float64]

@@ -22,9 +22,14 @@ from dualview.inputs.fits import fit_again
 from dualview.inputs.parameters import Parameters
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior
-from dualview.posterior.influence import Influence, leverages, sampled_rows, shared_variance
-from dualview.posterior.left_out import left_out_densities, left_out_pairs
-from dualview.posterior.left_out_users import user_densities
+from dualview.posterior.prediction.influence import (
+    Influence,
+    leverages,
+    sampled_rows,
+    shared_variance,
+)
+from dualview.posterior.prediction.left_out import left_out_densities, left_out_pairs
+from dualview.posterior.prediction.left_out_users import user_densities
 
 Array = NDArray[np.float64]
 

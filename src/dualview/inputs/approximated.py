@@ -20,7 +20,7 @@ from dualview.inputs.data import Data
 from dualview.inputs.modelled import Modelled
 from dualview.inputs.parameters import Parameters
 from dualview.posterior import Posterior
-from dualview.posterior.approximated import ApproximationFacts, StartFacts
+from dualview.posterior.draws.approximated import ApproximationFacts, StartFacts
 from dualview.settings import Variational
 
 Array = NDArray[np.float64]

@@ -16,10 +16,10 @@ from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.features import checked_features
 from dualview.interval_gaussian import fit_gaussian
-from dualview.posterior.observed_cells import categories_of as categories_of
-from dualview.posterior.observed_cells import intervals_of as intervals_of
+from dualview.model import categories_of as categories_of
 from dualview.units import GaussianPrior, Whitening
-from dualview.views import Intervals
+from dualview.views import Intervals, level_indicators
+from dualview.views.gaussian.intervals import intervals_of as intervals_of
 
 Array = NDArray[np.float64]
 
@@ -121,13 +121,9 @@ def cell_units(cells: Cells, names: list[str], prior: GaussianPrior | str | None
 def indicators(cells: Cells, codebook: Columns) -> Array:
     """A column of numbers for every level (U, Σ L), each nominal column with a total variance of 1,
     missing cells at 0."""
-    parts = []
-    for j, column in enumerate(codebook.nominal):
-        shares, codes = np.array(column.shares), cells.codes[:, j]
-        centred = (codes[:, None] == np.arange(len(shares))) - shares
-        centred[codes < 0] = 0.0
-        parts.append(centred / np.sqrt((shares * (1.0 - shares)).sum()))
-    return np.hstack(parts) if parts else np.empty((cells.n_users, 0))
+    shares = [np.array(column.shares) for column in codebook.nominal]
+    sds = [np.full(len(own), np.sqrt((own * (1.0 - own)).sum())) for own in shares]
+    return level_indicators(cells.codes, shares) / np.concatenate([*sds, []])
 
 
 def cell_coords(codebook: Columns, cells: Cells, users: Sequence[Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from dualview.partitions.agreement import agreement_priors, agreement_text
 from dualview.partitions.alpha import concentration
 from dualview.partitions.choice import PartitionNames, partition_names, partition_prior
 from dualview.posterior import Posterior
-from dualview.posterior.followed import slope_units
+from dualview.posterior.prediction.user_features import slope_units
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]

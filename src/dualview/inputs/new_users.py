@@ -17,28 +17,27 @@ from dualview.errors import InputError
 from dualview.inputs.features import checked_features, feature_names, row_ids, warn_of_projection
 from dualview.inputs.several_tables import comes_as_tables, joined_tables
 from dualview.posterior import Posterior
-from dualview.posterior.feature_rows import Features
-from dualview.posterior.user_cells import UserCells
+from dualview.posterior.prediction.user_features import Features
+from dualview.views.gaussian.user_cells import UserCells
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class NewFeatures:
-    """Cells of J new users, and what predictions see of them: vectors in working units where all
-    cells are exact numbers.
+    """Cells of J new users, and what predictions see of them.
 
     names: what the users are called in results. ids: those of the index of a table, where it has
     some.
     """
 
-    cells: UserCells
+    cells: Cells
     seen: Features
     names: Sequence[Any]
     ids: list[str] | None
 
     def __len__(self) -> int:
-        return len(self.cells)
+        return len(self.seen)
 
 
 def new_features(
@@ -56,7 +55,7 @@ def new_features(
     else:
         cells = _read(estimator, post.codebook, X, unknown)
     units = post.units.get("features")
-    table, ids = UserCells(cells, units), row_ids(X)
+    ids = row_ids(X)
     rows_by_number: Sequence[Any] = (
         X.index.tolist() if isinstance(X, pd.DataFrame) else range(cells.n_users)
     )
@@ -67,15 +66,11 @@ def new_features(
             else [column.name for column in post.codebook.gaussian]
         )
         rows = ids or [f"row {j}" for j in range(cells.n_users)]
-        warn_of_projection(table.filled(), names, units, rows)
-    seen = (
-        np.ascontiguousarray(units.to_working(cells.low))
-        if units is not None and cells.is_exact
-        else table
-    )
+        warn_of_projection(UserCells(cells.low, cells.high, units).filled(), names, units, rows)
+    seen = Features.of(post, cells.data)
     if ids is None or isinstance(X.index, pd.RangeIndex):
-        return NewFeatures(table, seen, rows_by_number, ids)
-    return NewFeatures(table, seen, ids, ids)
+        return NewFeatures(cells, seen, rows_by_number, ids)
+    return NewFeatures(cells, seen, ids, ids)
 
 
 def new_ids(post: Posterior, X: Any) -> list[str] | None:

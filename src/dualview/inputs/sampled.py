@@ -16,7 +16,7 @@ from dualview.engines.starts import Start
 from dualview.inputs.modelled import Modelled
 from dualview.inputs.parameters import Parameters
 from dualview.posterior import Posterior
-from dualview.posterior.judge import Judge
+from dualview.posterior.diagnostics.judge import Judge
 from dualview.settings import Gibbs
 
 _LOOKS = 4  # at chains of fixed length, where somebody watches

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from dualview.errors import InputError
 from dualview.evaluation.calibration import Calibration
 from dualview.plots.canvas import BAND, MAIN, MUTED, Array, Panels, panels
-from dualview.posterior.model_checks import Checks
+from dualview.posterior.checks.model_checks import Checks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

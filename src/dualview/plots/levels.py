@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.columns import Column
+from dualview.columns import Column, level_shares
 from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
 from dualview.plots.canvas import MUTED, Panels, groups_of, labels_of, panels, posterior_of
 from dualview.posterior import Posterior
-from dualview.posterior.profiles import level_shares
+from dualview.posterior.prediction.user_features import features_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,17 +85,15 @@ def levels(
 def _codes(post: Posterior) -> dict[str, tuple[Column, NDArray[np.int64]]]:
     """The columns with levels by name, and the numbers of their levels (U,), −1 where they are
     missing."""
-    codebook, cells = post.codebook, post.cells
-    if codebook is None or cells is None:
+    features, codebook = features_of(post), post.codebook
+    if features is None or codebook is None:
         return {}
-    numbers = codebook.observed(cells)
-    found = {column.name: (column, cells.codes[:, j]) for j, column in enumerate(codebook.nominal)}
-    for d, column in enumerate(codebook.gaussian):
-        if column.levels:
-            found[column.name] = (
-                column,
-                np.where(np.isnan(numbers[:, d]), -1, numbers[:, d]).astype(np.int64),
-            )
+    found = {}
+    for block, x in zip(post.blocks, features.cells, strict=True):
+        for column, values in zip(block.columns, block.known(x).T, strict=True):
+            if column.levels:
+                codes = np.where(np.isnan(values), -1, values).astype(np.int64)
+                found[column.name] = column, codes
     return {column.name: found[column.name] for column in codebook.columns if column.name in found}
 
 

@@ -11,12 +11,12 @@ from dualview.behaviors import Behavior, Likelihood
 from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
 from dualview.partitions.choice import PartitionNames
-from dualview.posterior import files
-from dualview.posterior.convergence import Convergence
-from dualview.posterior.from_records import tree_of
+from dualview.posterior.diagnostics.convergence import Convergence
+from dualview.posterior.draws import files
+from dualview.posterior.draws.from_records import tree_of
+from dualview.posterior.draws.tree import Asked, saved_tree, whole_tree
 from dualview.posterior.notebook import posterior_table
-from dualview.posterior.partition_estimates import PartitionEstimates
-from dualview.posterior.tree import Asked, saved_tree, whole_tree
+from dualview.posterior.partition.partition_estimates import PartitionEstimates
 from dualview.units import Whitening
 
 

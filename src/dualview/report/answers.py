@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dualview.posterior import Posterior
-from dualview.posterior.profiles import Profile, mean_latent
+from dualview.posterior.partition.profiles import Profile, mean_latent
 from dualview.report import pictures
 from dualview.report.numbers import decimals, estimate
 from dualview.report.pictures import Band, Curves

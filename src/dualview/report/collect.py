@@ -15,17 +15,17 @@ from dualview import plots
 from dualview.columns import Column
 from dualview.plots.canvas import groups_of
 from dualview.posterior import Posterior
-from dualview.posterior.imputation import imputed_of_fit
 from dualview.posterior.partition import PartitionEstimate
-from dualview.posterior.profiles import (
+from dualview.posterior.partition.profiles import (
     MeanLatent,
     Profile,
-    level_shares,
     mean_latent,
     profile,
     ranks_of,
     separation,
 )
+from dualview.posterior.prediction.imputation import imputed_of_fit
+from dualview.posterior.prediction.user_features import features_of
 from dualview.report import pictures, words
 from dualview.report.answers import curves_section, effects_section, vectors_section
 from dualview.report.checks import diagnostics_section
@@ -222,17 +222,15 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
 
 def _categories(run: _Run, users: Users) -> list[dict[str, Any]]:
     """Shares of levels in the nominal columns, the largest first, beside those of all users."""
-    if run.cells is None or run.codebook is None:
-        return []
-    result = []
-    for column, codes in zip(run.codebook.nominal, run.cells.codes.T, strict=True):
-        own, everybody = (level_shares(part, len(column.levels)) for part in (codes[users], codes))
-        order = np.argsort(-own, kind="stable")[:_MOST_LEVELS]
-        levels = [
-            {"name": column.levels[i], "share": share(own[i]), "of_all": share(everybody[i])}
-            for i in order
-        ]
-        result.append({"name": column.name, "levels": levels})
+    features, result = features_of(run.post), []
+    for block, x in zip(run.post.blocks, () if features is None else features.cells, strict=True):
+        everybody = block.profile(x).get("level_shares", {})
+        for name, own in block.profile(x[users]).get("level_shares", {}).items():
+            levels = [
+                {"name": level, "share": share(own[level]), "of_all": share(everybody[name][level])}
+                for level in sorted(own, key=own.__getitem__, reverse=True)[:_MOST_LEVELS]
+            ]
+            result.append({"name": name, "levels": levels})
     return result
 
 

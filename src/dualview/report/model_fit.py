@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dualview.posterior import Posterior
-from dualview.posterior.model_checks import VERDICTS, Check
+from dualview.posterior.checks.model_checks import VERDICTS, Check
 from dualview.report.numbers import listed, number
 from dualview.report.pictures import levels
 from dualview.runs.checks import read_checks

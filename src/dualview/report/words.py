@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from dualview.columns import Cells, Columns
-from dualview.posterior import Posterior, crossings
-from dualview.posterior.certainty import certainty_text
-from dualview.posterior.partition import PartitionEstimate
+from dualview.posterior import Posterior
+from dualview.posterior.partition import PartitionEstimate, crossings
+from dualview.posterior.partition.certainty import certainty_text
 from dualview.report.numbers import counted, listed, number, share
 from dualview.report.vocabulary import THREADS, Vocabulary, vocabulary
 from dualview.runs.about_answers import AboutAnswers

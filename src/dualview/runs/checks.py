@@ -12,7 +12,7 @@ import numpy as np
 
 from dualview.errors import FileError
 from dualview.files.writing import write_whole
-from dualview.posterior.model_checks import Check, Checks
+from dualview.posterior.checks.model_checks import Check, Checks
 from dualview.runs.rankings import check_unchanged, own_digest
 from dualview.runs.run import Request, behavior_of, opened, read_inputs
 

@@ -28,9 +28,10 @@ from dualview.mixture import DualViewMixture
 from dualview.partitions.agreement import agreement_prior
 from dualview.partitions.alpha import concentration_from_text
 from dualview.partitions.choice import partition_process
-from dualview.posterior import Posterior, crossings, load
-from dualview.posterior.certainty import certainty_text
-from dualview.posterior.profiles import mean_latent, table_profile
+from dualview.posterior import Posterior, load
+from dualview.posterior.partition import crossings
+from dualview.posterior.partition.certainty import certainty_text
+from dualview.posterior.partition.profiles import mean_latent, table_profile
 from dualview.runs.about_answers import write_about
 from dualview.runs.streams import kept_streams
 from dualview.settings import AnswerSettings, Columns, Settings, check_values, setting_names
@@ -471,8 +472,8 @@ def _profile(
         profile["feature_means"] = {
             name: float(mean) for name, mean in zip(post.feature_names, means, strict=True)
         }
-    if post.cells is not None and post.codebook is not None:
-        profile |= table_profile(post.codebook, post.cells.take(members))
+    elif post.has_features:
+        profile |= table_profile(post, members)
     if "latent" in post:
         profile["latent"] = _latent_of(post, members)
     return profile

@@ -68,6 +68,11 @@ class View(ABC):
     def log_joint(self, state: Any, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
 
+    def log_base(self, parts: Mapping[str, Any]) -> float:  # noqa: ARG002
+        """ln of the prior density of what the components share, by name, up to a constant; by
+        default they share nothing."""
+        return 0.0
+
     @abstractmethod
     def start(self, rng: np.random.Generator, x: Array, z: Labels, n_components: int) -> ViewState:
         """A state to start from, given vectors and clusters."""

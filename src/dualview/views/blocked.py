@@ -6,7 +6,7 @@ table of features is one of several, its blocks are those of the tables, and lab
 table: z (U,), or (T, U).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -167,6 +167,13 @@ class BlockedView(View):
         return sum(
             block.log_joint(part, vectors, self._labels(z, b))
             for b, (block, part, vectors) in enumerate(own)
+        )
+
+    def log_base(self, parts: Mapping[str, Any]) -> float:
+        """The sum over blocks."""
+        return sum(
+            block.log_base({name: self._taken(name, parts[name], b) for name in parts})
+            for b, block in enumerate(self.blocks)
         )
 
     def start(

@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 from dualview.errors import InputError
-from dualview.posterior.approximated import ApproximationFacts, StartFacts
+from dualview.posterior.draws.approximated import ApproximationFacts, StartFacts
 
 FORUM = dv.datasets.agreement(n_users=15, n_threads=40, n_clusters=3, seed=1)
 BEHAVIOR = dv.SharedOutcome(FORUM.participation, FORUM.outcome)

@@ -20,7 +20,7 @@ from dualview.inputs.appended import appended
 from dualview.inputs.data import Data
 from dualview.inputs.modelled import modelled
 from dualview.inputs.parameters import Parameters
-from dualview.posterior.approximated import ApproximationFacts, StartFacts
+from dualview.posterior.draws.approximated import ApproximationFacts, StartFacts
 
 N_OLD, N_NEW = 16, 8
 RNG = np.random.default_rng(5)

@@ -8,6 +8,9 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.columns import Cells as Table
+from dualview.columns import Columns
+from dualview.units import Whitening
 from dualview.views.base import Array
 from dualview.views.gaussian.cells import Cells, put_in, take_out
 
@@ -113,3 +116,14 @@ class Intervals:
         low, high = (values, values) if self.coarsen is None else self.coarsen(values)
         low, high = np.where(self.is_missing, -np.inf, low), np.where(self.is_missing, np.inf, high)
         return Intervals(low, high, self.mean, self.factor, self.inverse, self.coarsen)
+
+
+def intervals_of(table: Table, codebook: Columns, units: Whitening) -> Intervals:
+    """The intervals of the Gaussian columns as the view sees them."""
+
+    def coarsen(values: Array) -> tuple[Array, Array]:
+        parts = [column.coarsened(values[:, d]) for d, column in enumerate(codebook.gaussian)]
+        low, high = (np.column_stack(side) for side in zip(*parts, strict=True))
+        return low, high
+
+    return Intervals(table.low, table.high, units.mean, units.factor, units.inverse, coarsen)

@@ -4,6 +4,7 @@ I).
 x (U, D), z (U,), means (K, D), factors (K, D, D) upper triangular with S_k = T_k T_kᵀ.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +63,10 @@ class GaussianView(View):
         """ln p(x, components, base | z) up to a constant."""
         x = self.completed(state, x)
         return float(density.log_view(x, z, state.components, state.base, self.hyperprior))
+
+    def log_base(self, parts: Mapping[str, Any]) -> float:
+        """ln p(μ_0, R_0, W_0, β), (M4) to (M7)."""
+        return float(density.log_base_prior(_base_of(parts), self.hyperprior))
 
     def start(
         self, rng: np.random.Generator, x: Array, z: Labels, n_components: int
@@ -182,14 +187,9 @@ class GaussianView(View):
 
     def restored(self, parts: dict[str, Any]) -> GaussianState:
         """The state with these parts, by name."""
-        base = Base(
-            parts["base_mean"],
-            parts["base_precision"],
-            parts["base_covariance"],
-            float(parts["base_dof"]),
-        )
         cells = np.asarray(parts.get("cells", np.empty(0)))
-        return GaussianState(Components(parts["means"], parts["factors"]), base, cells)
+        components = Components(parts["means"], parts["factors"])
+        return GaussianState(components, _base_of(parts), cells)
 
     def latent_prior(self, record: Gaussian) -> Components:
         """The prior of the latent vectors of each cluster."""
@@ -202,6 +202,15 @@ class GaussianView(View):
         return bool(covariance.size) and not (
             np.isfinite(covariance).all() and np.linalg.eigvalsh(covariance)[0] >= least
         )
+
+
+def _base_of(parts: Mapping[str, Any]) -> Base:
+    """What components share, by name, as a record."""
+    mean, precision, covariance = (
+        np.ascontiguousarray(parts[name])
+        for name in ("base_mean", "base_precision", "base_covariance")
+    )
+    return Base(mean, precision, covariance, float(parts["base_dof"]))
 
 
 def no_table(n_users: int, n_components: int) -> IntervalGaussian:

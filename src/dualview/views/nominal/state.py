@@ -37,3 +37,10 @@ def level_indicators(codes: NDArray[Any], shares: Sequence[Sequence[float]]) -> 
         centred = (own[:, None] == np.arange(len(of_levels))) - np.array(of_levels)
         parts.append(np.where(own[:, None] < 0, 0.0, centred))
     return np.hstack(parts)
+
+
+def draw_levels(rng: np.random.Generator, shares: Array) -> NDArray[np.int64]:
+    """A level (…) by its share, of shares (…, L)."""
+    cumulative = np.cumsum(shares, axis=-1)
+    drawn = rng.random(cumulative.shape[:-1])[..., None] * cumulative[..., -1:]
+    return np.asarray((drawn >= cumulative).sum(axis=-1))

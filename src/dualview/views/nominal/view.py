@@ -4,6 +4,7 @@ codes (U, J): every user's level in every column, as whole numbers from 0; −1,
 missing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,9 +16,9 @@ from dualview.numerics.streams import stream_of
 from dualview.views.base import Array, Labels, View
 from dualview.views.nominal import kind, splitting  # noqa: F401  (registers what splits and merges need)
 from dualview.views.nominal.approximation import NominalApproximation
-from dualview.views.nominal.conditionals import count_levels, draw_shares
+from dualview.views.nominal.conditionals import count_levels, draw_shares, log_concentrations
 from dualview.views.nominal.kind import Nominal
-from dualview.views.nominal.state import NominalState, level_indicators
+from dualview.views.nominal.state import NominalState, draw_levels, level_indicators
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class NominalView(View):
         """ln p(x, components, base | z) up to a constant."""
         return float(kind.log_density(z, 0.0, self.record(state, x, np.ascontiguousarray(x.T))))
 
+    def log_base(self, parts: Mapping[str, Any]) -> float:
+        """ln p(γ), (M15)."""
+        concentrations = np.ascontiguousarray(parts["concentrations"])
+        return float(log_concentrations(concentrations, self.starts))
+
     def start(
         self, rng: np.random.Generator, x: Array, z: Labels, n_components: int
     ) -> NominalState:
@@ -84,10 +90,7 @@ class NominalView(View):
         codes = np.empty((len(z), self.n_dims))
         for j in range(self.n_dims):
             shares = np.exp(state.logs[:, self.starts[j] : self.starts[j + 1]])
-            cumulative = np.cumsum(shares, axis=1)[z]
-            codes[:, j] = (rng.random(len(z))[:, None] * cumulative[:, -1:] >= cumulative).sum(
-                axis=1
-            )
+            codes[:, j] = draw_levels(rng, shares[z])
         return codes
 
     def design(self, x: Array) -> Array:

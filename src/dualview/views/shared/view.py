@@ -4,6 +4,7 @@ spread inside a cluster.
 z (U,), means (K, q): the vectors f_k.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -56,6 +57,11 @@ class SharedVectorView(View):
     def log_joint(self, state: SharedVectorState, x: Array, z: Labels) -> float:  # noqa: ARG002
         """ln p(components, base) up to a constant; users add nothing."""
         return float(density.log_shared(*state, self.hyperprior))
+
+    def log_base(self, parts: Mapping[str, Any]) -> float:
+        """ln p(μ_0, R_0), (M4) and (M5)."""
+        mean, precision = (np.ascontiguousarray(parts[name]) for name in self.base_shapes)
+        return float(density.log_shared(np.empty((0, len(mean))), mean, precision, self.hyperprior))
 
     def start(
         self, rng: np.random.Generator, x: Array, z: Labels, n_components: int

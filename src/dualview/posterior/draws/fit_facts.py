@@ -1,0 +1,255 @@
+"""What is known of the fit that draws come from: its table, its behavior, its priors, how long its
+chains are."""
+
+import json
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from dualview.behaviors import Behavior, behavior_from
+from dualview.chains.schedule import Length
+from dualview.columns import Cells, Columns
+from dualview.columns.layout import Layout
+from dualview.partitions.agreement import AgreementPrior, agreement_priors
+from dualview.partitions.choice import partition_prior
+from dualview.partitions.priors import PartitionPrior
+from dualview.posterior.draws import NamedDraws
+from dualview.posterior.draws.approximated import ApproximationFacts
+from dualview.views.features import FeatureBlock, blocks_of
+
+Array = NDArray[np.float64]
+
+
+class FitFacts(NamedDraws):
+    """Draws that know their fit. Facts are attributes of the tree, as text where they are no
+    numbers, and the data a group."""
+
+    def _with(self, fact: str, text: str) -> Self:
+        """The same draws with one more fact."""
+        tree = self._tree.copy()
+        tree.attrs[fact] = text
+        return type(self)(tree, self.observations)
+
+    def with_codebook(self, codebook: Columns) -> Self:
+        """The posterior with what the columns of its fit's table are."""
+        return self._with("codebook", json.dumps(codebook.to_json()))
+
+    @property
+    def codebook(self) -> Columns | None:
+        """What the columns of the fit's table are; None where it was an array of numbers."""
+        text = self._tree.attrs.get("codebook")
+        return None if text is None else Columns.from_json(json.loads(text))
+
+    def with_data(
+        self, features: Array | None, behavior: Behavior | None, cells: Cells | None = None
+    ) -> Self:
+        """The posterior with what summaries and predictions need of the data."""
+        tree = self._tree.copy()
+        if cells is not None:
+            table: dict[str, Any] = {
+                "low": (("user", "feature"), cells.low),
+                "high": (("user", "feature"), cells.high),
+            }
+            table["codes"] = (("user", "category"), cells.codes)
+            known = {
+                dim: tree["posterior"].coords[dim]
+                for dim in ("user", "feature")
+                if dim in tree["posterior"].coords
+            }
+            tree["observed_data"] = xr.DataTree(xr.Dataset(table, coords=known))
+        if features is not None:
+            users = {dim: tree["posterior"].coords[dim] for dim in ("user", "feature")}
+            tree["observed_data"] = xr.DataTree(
+                xr.Dataset({"features": (("user", "feature"), features)}, coords=users)
+            )
+        if behavior is not None:
+            tree.attrs["behavior"] = json.dumps(behavior.described())
+        return type(self)(tree, behavior)
+
+    @property
+    def n_clusters(self) -> int | None:
+        """The fixed number of clusters; None when it was inferred."""
+        return self._tree.attrs["n_clusters"] or None
+
+    @property
+    def alpha_prior(self) -> str | None:
+        """The prior of the concentration in words, or its value if it was fixed; None with one
+        cluster."""
+        return (
+            None if self.n_clusters == 1 else str(self._tree.attrs.get("alpha_prior", "paper"))
+        )  # the only one there was
+
+    @property
+    def partition_process(self) -> str | None:
+        """The process behind an inferred number of clusters in words; None for a Dirichlet
+        process."""
+        return self._tree.attrs.get("partition")
+
+    @property
+    def partition_prior(self) -> PartitionPrior:
+        """The prior over partitions of the fit."""
+        return partition_prior(self.n_clusters, partition=self.partition_process)
+
+    def with_spread_prior(self, name: str) -> Self:
+        """The posterior with the name of the prior of latent vectors' spread inside clusters."""
+        return self._with("spread_prior", name)
+
+    @property
+    def spread_prior(self) -> str:
+        """The prior of latent vectors' spread inside clusters, by name."""
+        return str(self._tree.attrs.get("spread_prior", "paper"))  # the only one there was
+
+    def with_agreement_prior(self, text: str) -> Self:
+        """The posterior with the prior of the share of users who act as they look, in words; by
+        table, where these have one."""
+        return self._with("agreement", text)
+
+    @property
+    def agreement_prior(self) -> AgreementPrior | tuple[AgreementPrior, ...] | None:
+        """The prior of the share of users who act as they look, or one for each table of features;
+        None where all do."""
+        text = self._tree.attrs.get("agreement")
+        return agreement_priors(text, () if self.layout is None else self.layout.names)
+
+    def with_layout(self, layout: Layout) -> Self:
+        """The posterior with which features belong to which table."""
+        return self._with("tables", json.dumps(layout.to_json()))
+
+    @property
+    def layout(self) -> Layout | None:
+        """Which features belong to which table; None where they came as one."""
+        text = self._tree.attrs.get("tables")
+        return None if text is None else Layout.from_json(json.loads(text))
+
+    @property
+    def pooling(self) -> str | None:
+        """'cluster' when the users of a cluster share one latent behavior, else None."""
+        components = self._tree["components"].data_vars
+        return (
+            "cluster"
+            if "behavior.means" in components and "behavior.factors" not in components
+            else None
+        )
+
+    @property
+    def length(self) -> Length | None:
+        """Length of the chains, including warm-up, spacing of the kept draws, and why the chains
+        ended.
+
+        It has ``n_iterations``, ``n_warmup`` and ``stride``, in iterations, and ``ended``:
+        "converged", "max_draws", "max_time", "interrupted", or "length" if that was fixed. None in
+        files of versions that did not store it.
+        """
+        attrs = self._tree.attrs
+        if "ended" not in attrs:
+            return None
+        return Length(
+            int(attrs["n_iterations"]), int(attrs["n_warmup"]), int(attrs["stride"]), attrs["ended"]
+        )
+
+    def with_failures(self, text: str) -> Self:
+        """The posterior with the chains that failed and were left out, in words."""
+        return self._with("failures", text)
+
+    @property
+    def failures(self) -> str | None:
+        """Which chains failed and were left out, why, and how far to trust the others; None if all
+        came to their end."""
+        return self._tree.attrs.get("failures")
+
+    def with_approximation(self, facts: ApproximationFacts) -> Self:
+        """The posterior with what is known of the variational approximation that its draws come
+        from."""
+        return self._with("approximation", facts.to_json())
+
+    @property
+    def approximation(self) -> ApproximationFacts | None:
+        """Results of the variational approximation that the draws come from; None if the draws come
+        from chains."""
+        text = self._tree.attrs.get("approximation")
+        return None if text is None else ApproximationFacts.from_json(text)
+
+    @property
+    def user_ids(self) -> list[str]:
+        """The users' ids as text; their positions if there were no ids."""
+        return [str(user) for user in self._tree["posterior"].coords["user"].values]
+
+    @property
+    def features(self) -> Array | None:
+        """The features that were fitted, in the user's units, (U, D)."""
+        group = self._tree.children.get("observed_data")
+        if group is None or "features" not in group or "codes" in group:
+            return None
+        return np.asarray(group["features"].values)
+
+    @property
+    def cells(self) -> Cells | None:
+        """The table of the fit as the model sees it, where some of its cells are not exact or are
+        categories."""
+        if "observed_data" not in self._tree.children or "codes" not in self._tree["observed_data"]:
+            return None
+        table = self._tree["observed_data"].to_dataset()
+        return Cells(table["low"].values, table["high"].values, table["codes"].values)
+
+    @property
+    def data(self) -> dict[str, NDArray[Any]]:
+        """What was observed of the users' features, by name, as ``FeatureBlock.cells`` takes it."""
+        group = self._tree.children.get("observed_data")
+        variables = {} if group is None else group.data_vars
+        return {
+            str(name): np.asarray(part.values)
+            for name, part in variables.items()
+            if "user" in part.dims
+        }
+
+    @cached_property
+    def blocks(self) -> list[FeatureBlock]:
+        """The features of the fit: blocks of columns of one kind, which answer what is asked of
+        them."""
+        return blocks_of(self)
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the fit had a table or an array of features."""
+        return bool(self.blocks)
+
+    @property
+    def feature_names(self) -> list[str]:
+        coords = self._tree["posterior"].coords
+        return [str(name) for name in coords["feature"].values] if "feature" in coords else []
+
+    @property
+    def latent_names(self) -> list[str]:
+        """Names of the parts of a latent vector, with the behavior's before them where there are
+        several behaviors.
+
+        One name without a meaning where a vector is one number; positions where a behavior has no
+        names.
+        """
+        draws = self._tree["posterior"]
+        if "function" in draws.coords:
+            return [str(name) for name in draws.coords["function"].values]
+        return (
+            [str(part) for part in range(draws.sizes["function"])]
+            if "function" in draws.sizes
+            else ["latent"]
+        )
+
+    @property
+    def behavior(self) -> Behavior | None:
+        """The behavior of the fit without its observations: enough to predict."""
+        text = self._tree.attrs.get("behavior")
+        if text is None:
+            return None
+        named = self._tree["posterior"].coords["user"].dtype.kind != "i"
+        return behavior_from({**json.loads(text), "users": self.user_ids if named else None})
+
+    @property
+    def n_observations(self) -> int | None:
+        """Number of threads of the fit; None without a behavior, and in files of versions that did
+        not store it."""
+        found = json.loads(self._tree.attrs.get("behavior", "{}")).get("n_observations")
+        return None if found is None else int(found)

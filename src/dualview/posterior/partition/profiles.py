@@ -1,0 +1,117 @@
+"""Profiles of the clusters of a partition. labels (U,), membership (U,), features (U, D), values
+(U,).
+
+Features are told by quantiles and ranks: they mean the same on any scale, and a few very active
+users do not decide them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from dualview.checks import interval_ends
+from dualview.posterior.draws.fit_facts import FitFacts
+from dualview.posterior.prediction.user_features import features_of
+
+Array = NDArray[np.float64]
+Users = NDArray[np.intp]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MeanLatent:
+    """The mean latent coefficient of a cluster's users.
+
+    Attributes
+    ----------
+    median, low, high : float
+        Posterior median and central interval.
+    above : float
+        Probability that it is larger than the mean of all users.
+    """
+
+    median: float
+    low: float
+    high: float
+    above: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A cluster.
+
+    Attributes
+    ----------
+    users : array (n,)
+        Its users, the most typical first.
+    quartiles : array (3, D), optional
+        Lower quartile, median and upper quartile of their features.
+    standing : array (D,), optional
+        The share of all users below each median, those who are equal counted half.
+    """
+
+    users: Users
+    quartiles: Array | None
+    standing: Array | None
+
+
+def profile(
+    users: Users, membership: Array, features: Array | None, ranks: Array | None
+) -> Profile:
+    """A cluster of these users; ranks are :func:`ranks_of` the features."""
+    if features is None or ranks is None:
+        return Profile(users[np.argsort(-membership[users], kind="stable")], None, None)
+    quartiles = np.quantile(features[users], [0.25, 0.5, 0.75], axis=0)
+    below = (features < quartiles[1]).mean(axis=0)
+    equal = (features == quartiles[1]).mean(axis=0)
+    return Profile(_typical_first(users, membership, ranks), quartiles, below + 0.5 * equal)
+
+
+def _typical_first(users: Users, membership: Array, ranks: Array) -> Users:
+    """The surer half before the other; in both, those whose ranks are nearest to the medians
+    first."""
+    distance = np.abs(ranks[users] - np.median(ranks[users], axis=0)).mean(axis=1)
+    doubtful = membership[users] < np.median(membership[users])
+    return users[np.lexsort((distance, doubtful))]
+
+
+def ranks_of(features: Array) -> Array:
+    """Each feature's ranks, as shares of the users, ties in the middle."""
+    return np.asarray((rankdata(features, axis=0) - 0.5) / len(features))
+
+
+def separation(ranks: Array, labels: Labels) -> Array:
+    """The share of each feature's variance in ranks that lies between clusters, (D,); 0 for a
+    constant."""
+    sizes = np.bincount(labels).astype(float)
+    total = ranks.var(axis=0)
+    means = np.array(
+        [np.bincount(labels, column) / np.maximum(sizes, 1.0) for column in ranks.T]
+    ).reshape(-1, len(sizes))
+    between = ((means - ranks.mean(axis=0)[:, None]) ** 2 * sizes).sum(axis=1) / len(labels)
+    return np.asarray(np.divide(between, total, out=np.zeros_like(total), where=total > 0))
+
+
+def mean_latent(draws: Array, users: Users, probability: float = 0.95) -> MeanLatent:
+    """The mean latent coefficient of some users, from draws (S, U) of everybody's."""
+    own = draws[:, users].mean(axis=1)
+    low_end, high_end = interval_ends(probability)
+    low, median, high = np.quantile(own, [low_end, 0.5, high_end])
+    return MeanLatent(
+        float(median), float(low), float(high), float((own > draws.mean(axis=1)).mean())
+    )
+
+
+def table_profile(post: FitFacts, users: Users) -> dict[str, Any]:
+    """Medians of what is known of a cluster's users in the user's units, and shares of levels in
+    nominal columns."""
+    found: dict[str, dict[str, Any]] = {"feature_medians": {}}
+    features = features_of(post)
+    cells = () if features is None else features[users].cells
+    for block, own in zip(post.blocks, cells, strict=True):
+        for name, values in block.profile(own).items():
+            found.setdefault(name, {}).update(values)
+    return found

@@ -1,0 +1,1 @@
+"""Predictions: users of the fit and new ones, imputation, observations and users left out."""

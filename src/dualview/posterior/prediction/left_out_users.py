@@ -1,0 +1,193 @@
+"""Users left out one at a time: the density of everything known about a user, given all others, in
+every draw.
+
+Without user u a draw has the clusters of the others. u joins one of them, or opens a new one, with
+the prior's weights; its latent vector is integrated out in each. A cluster in which u is alone in
+the draw does not exist without it. Where users need not act as they look, u leaves one customer or
+two, and its two labels are summed over.
+"""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from dualview.behaviors import Behavior
+from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
+from dualview.errors import InputError
+from dualview.posterior.posterior import Posterior
+from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.disagreement import Customers, Rows
+from dualview.posterior.prediction.left_out import LatentPriors
+from dualview.posterior.prediction.new_users import updated
+from dualview.posterior.prediction.user_features import Features, features_of
+
+Array = NDArray[np.float64]
+
+MOST_DRAWS = 1000  # of all chains
+_NODES = {1: 31, 2: 15, 3: 7}  # along each dimension, where observations have no closed form
+_N_POINTS = 512  # with more dimensions
+
+
+class UserDensities(NamedTuple):
+    """ln p(features and observations of u | everybody else, draw) and ln p(features of u | ...),
+    each (chain, draw, U)."""
+
+    joint: Array
+    features: Array
+
+
+def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
+    """The densities in up to ``MOST_DRAWS`` draws, evenly spread."""
+    per_chain = (
+        np.linspace(0, post.n_draws - 1, min(post.n_draws, max(1, MOST_DRAWS // post.n_chains)))
+        .round()
+        .astype(int)
+    )
+    chosen = (np.arange(post.n_chains)[:, None] * post.n_draws + per_chain).ravel()
+    if "z_tables" in post:
+        raise InputError(
+            "Users cannot be left out one at a time where several tables of features may "
+            "disagree with behavior. Score "
+            "observations, or fit with agreement=None."
+        )
+    candidates = Candidates(post)
+    rows = _Rows(
+        candidates, chosen, post.flat("noise_precision") if "noise_precision" in post else None
+    )
+    x = features_of(post)
+    candidates.link.require_cells(x)
+    evidence = None
+    if behavior is not None:
+        priors = LatentPriors(post)
+        params = {name: post.flat(name)[chosen] for name in behavior.param_names}
+        evidence = behavior.evidence_of_users(
+            [priors[draw] for draw in chosen], post.flat("latent")[chosen], params
+        )
+    members, second = post.flat("z")[chosen], post.flat_acts[chosen]
+    agrees = post.flat("agrees")[chosen] if "agrees" in post else np.ones(members.shape, dtype=bool)
+    joint, features = np.empty((2, len(chosen), post.n_users))
+    for user in range(post.n_users):
+        own = None if x is None else x[user : user + 1]
+        others = rows.without(members[:, user], second[:, user], agrees[:, user])
+        log_weights = rows.log_weights(others) + rows.log_features(own)
+        features[:, user] = rows.by_draw(log_weights)
+        if evidence is not None:
+            log_weights = rows.log_acting(log_weights, others) + rows.log_observations(
+                evidence(user), own
+            )
+        joint[:, user] = rows.by_draw(log_weights)
+    shape = (post.n_chains, len(per_chain), post.n_users)
+    constant = post.units["features"].log_volume if "features" in post.units else 0.0
+    return UserDensities(joint.reshape(shape) - constant, features.reshape(shape) - constant)
+
+
+class Others(NamedTuple):
+    """What rows weigh without a user: weight (R,), fresh rows included; total (S,) of each draw;
+    n_gone (S,) clusters gone."""
+
+    weight: Array
+    total: Array
+    n_gone: NDArray[np.int64]
+
+
+class _Rows:
+    """The candidates of some draws: every component of each draw and fresh ones. noise: of all
+    draws, where users have one."""
+
+    def __init__(
+        self, candidates: Candidates, chosen: NDArray[np.intp], noise: Array | None
+    ) -> None:
+        self._all, self._noise, self._chosen = candidates, noise, chosen
+        place = np.full(candidates.n_draws, -1)
+        place[chosen] = np.arange(len(chosen))
+        self._kept = place[candidates.draw] >= 0
+        self._draw = place[candidates.draw[self._kept]]
+        self._first = np.searchsorted(self._draw, np.arange(len(chosen)))
+
+    def without(
+        self, looks: NDArray[np.integer], acts: NDArray[np.integer], agrees: NDArray[np.bool_]
+    ) -> Others:
+        """The others of a user in components looks (S,) and, where it does not agree, also in acts
+        (S,)."""
+        known, own = self._all.known[self._kept], np.zeros(len(self._draw))
+        own[self._first + looks] += 1.0
+        np.add.at(own, self._first[~agrees] + acts[~agrees], 1.0)
+        offset = self._all.offset[self._chosen][self._draw]
+        n_left = self._all.weight[self._kept] - offset - own
+        gone = known & (own > 0.0) & (n_left < 0.5)
+        n_gone = np.bincount(self._draw[gone], minlength=len(self._chosen))
+        weight = np.where(known, n_left + offset, self._new_weight(-n_gone)[self._draw])
+        if self._all.n_fresh:  # clusters that nobody is in do not exist
+            weight[gone] = 0.0
+        return Others(weight, np.add.reduceat(weight, self._first), n_gone)
+
+    def _new_weight(self, n_opened: NDArray[np.integer]) -> Array:
+        """What each fresh row weighs in the draws (S,) once this many clusters more are there."""
+        opened = np.zeros(self._all.n_draws)
+        opened[self._chosen] = n_opened
+        return self._all.new_weight(opened)[self._chosen] / max(self._all.n_fresh, 1)
+
+    def log_weights(self, others: Others) -> Array:
+        """ln of the prior weight of each row."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(others.weight / others.total[self._draw]))
+
+    def log_acting(self, log_looks: Array, others: Others) -> Array:
+        """ln of each row's weight by behavior, from that by features; the same where users act as
+        they look."""
+        if self._all.share is None:
+            return log_looks
+        offset, share = (part[self._chosen] for part in (self._all.offset, self._all.share))
+        rows = Rows(self._draw, self._first, self._all.known[self._kept], offset, share)
+        customers = Customers.of(
+            rows, others.weight, others.total, [self._new_weight(n - others.n_gone) for n in (0, 1)]
+        )
+        return np.asarray(customers.acting(log_looks[None])[0])
+
+    def log_features(self, x: Features | None) -> Array:
+        return np.asarray(self._all.log_features(x, 1)[0][self._kept])
+
+    def by_draw(self, log_weights: Array) -> Array:
+        """ln of the sum over the rows of each draw."""
+        top = np.maximum.reduceat(log_weights, self._first)
+        return np.asarray(
+            top + np.log(np.add.reduceat(np.exp(log_weights - top[self._draw]), self._first))
+        )
+
+    def log_observations(self, evidence: Evidence | SampledEvidence, x: Features | None) -> Array:
+        """ln p(observations of a user | row), its latent vector integrated out."""
+        latent = self._all.latent
+        means, covariances = latent.means[self._kept], latent.covariances[self._kept]
+        shifts = self._all.link.by_row(x)[:, 0]
+        means = means + (shifts if len(shifts) == 1 else shifts[self._kept])
+        if isinstance(evidence, SampledEvidence):
+            return self._by_nodes(evidence, means)
+        if evidence.noise is None:
+            part = evidence.of_draws(self._draw, slice(0, 1))
+        else:
+            assert self._noise is not None
+            assert isinstance(evidence.noise, ClusterNoise)
+            whole = evidence.noise._replace(precision=self._noise)
+            part = evidence.under(self._all.noise(whole)[self._kept], slice(0, 1), self._draw)
+        return updated(means[:, None], covariances[:, None], part)[0][:, 0]
+
+    def _by_nodes(self, evidence: SampledEvidence, means: Array) -> Array:
+        nodes, log_weights = _nodes(means.shape[1])
+        roots = self._all.latent.roots[self._kept]
+        values = [evidence.log_likelihood(0, self._draw, means + roots @ node) for node in nodes]
+        return np.asarray(logsumexp(np.array(values) + log_weights[:, None], axis=0))
+
+
+def _nodes(n_dims: int) -> tuple[Array, Array]:
+    """Points (M, q) and log weights of a mean over a standard normal vector."""
+    if n_dims in _NODES:
+        points, weights = np.polynomial.hermite_e.hermegauss(_NODES[n_dims])
+        grid = np.array(list(product(points, repeat=n_dims)))
+        return grid, np.log(np.array(list(product(weights / weights.sum(), repeat=n_dims)))).sum(
+            axis=1
+        )
+    half = np.random.default_rng(0).standard_normal((_N_POINTS // 2, n_dims))
+    return np.concatenate([half, -half]), np.full(_N_POINTS, -np.log(_N_POINTS))
