@@ -6,8 +6,8 @@ where the latent vectors have constants (0, I).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -328,6 +328,11 @@ class Behavior(ABC):
         takes them."""
         return fold_positions(self.n_observations, n_splits, seed, self.observations)
 
+    def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple[Self, Self]]:
+        """Pairs (training, held out) for cross-validation over observations."""
+        for training, held_out in self.folds(n_splits, seed=seed):
+            yield self.take(training), self.take(held_out)
+
     def advice(self, n_rows: int) -> str:  # noqa: ARG002
         """What to do when X has n_rows users and the behavior another number."""
         return "Give both the same users, in the same order."
@@ -384,7 +389,7 @@ class Behavior(ABC):
         Checkpoints need it."""
         raise self._lacks("fingerprint", "be fitted with a checkpoint")
 
-    def take(self, rows: Any) -> "Behavior":  # noqa: ARG002
+    def take(self, rows: Any) -> Self:  # noqa: ARG002
         """The behavior with some observations only, by position or mask; everybody stays a user."""
         raise self._lacks("take", "be cut by observations")
 

@@ -6,7 +6,7 @@ The latent vector of a user is those of the behaviors laid end to end, in one Ga
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class SeveralBehaviors(Behavior):
         return made
 
     @classmethod
-    def _unmatched(cls, parts: dict[str, Behavior]) -> "SeveralBehaviors":
+    def _unmatched(cls, parts: dict[str, Behavior]) -> Self:
         """Observations that are matched with the users of a fit elsewhere."""
         made = cls.__new__(cls)
         made.parts, made.users = parts, None
@@ -200,7 +200,7 @@ class SeveralBehaviors(Behavior):
             found |= with_name({"kind": type(part).__name__} | part.fingerprint(), name)
         return found
 
-    def take(self, rows: Any) -> "SeveralBehaviors":
+    def take(self, rows: Any) -> Self:
         """Some observations only, by position or mask among those of all behaviors; everybody stays
         a user."""
         chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
@@ -215,7 +215,7 @@ class SeveralBehaviors(Behavior):
             name: part.take(places[(places >= a) & (places < b)] - a)
             for (name, part), a, b in bounds
         }
-        made = SeveralBehaviors._unmatched(parts)
+        made = type(self)._unmatched(parts)
         made.users = self.users
         return made
 
@@ -226,14 +226,6 @@ class SeveralBehaviors(Behavior):
             own = rows[(rows >= a) & (rows < b)] - a
             found.append(a + (part.whole(own) if len(own) else own))
         return np.concatenate(found)
-
-    def split(
-        self, n_splits: int = 5, *, seed: int = 0
-    ) -> "Iterator[tuple[SeveralBehaviors, SeveralBehaviors]]":
-        """Pairs (training, held out) for cross-validation over the observations of all
-        behaviors."""
-        for training, held_out in self.folds(n_splits, seed=seed):
-            yield self.take(training), self.take(held_out)
 
     def folds(
         self, n_splits: int = 5, *, seed: int = 0

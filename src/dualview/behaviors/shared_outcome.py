@@ -3,7 +3,7 @@
 participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U, 1).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior
 from dualview.behaviors.effects import Effects
 from dualview.behaviors.ids import Rows, counted, has_numbers, listed
 from dualview.behaviors.leave_one_out import MOST_WHOLE, ThreadsLeaveOneOut
 from dualview.behaviors.likelihoods.threads import ThreadRegression
-from dualview.behaviors.records import Evidence, Forecast, LatentPrior, Params, SampledEvidence
-from dualview.behaviors.threads_forecast import evidence_of, forecast_of
+from dualview.behaviors.predictor import LinearBehavior
+from dualview.behaviors.records import Evidence, LatentPrior, Params, SampledEvidence
 from dualview.behaviors.threads_given import (
     Named,
     check_coefficient_prior,
@@ -48,9 +47,11 @@ from dualview.checks import (
     index_names,
     participation_matrix,
     positive_number,
+    rows_text,
 )
 from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
+from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
@@ -62,7 +63,7 @@ _NOISE_IN_MANIFESTS: dict[Any, str | None] = {
 _MOST_DENSE = 2_000_000  # cells of a participation matrix that is handed out whole
 
 
-class SharedOutcome(Behavior):
+class SharedOutcome(LinearBehavior):
     """Each observation is the sum of the latent coefficients of those who took part, plus noise:
     y_t ~ N(P_t f, 1/s_y).
 
@@ -438,13 +439,6 @@ class SharedOutcome(Behavior):
             return None
         return Named(self.covariates[rows], self.covariate_names)
 
-    def split(
-        self, n_splits: int = 5, *, seed: int = 0
-    ) -> Iterator[tuple["SharedOutcome", "SharedOutcome"]]:
-        """Pairs (training threads, held-out threads) for cross-validation over observations."""
-        for training, held_out in self.folds(n_splits, seed=seed):
-            yield self.take(training), self.take(held_out)
-
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the threads and the options, by name."""
         prior = self.coefficient_prior
@@ -506,19 +500,57 @@ class SharedOutcome(Behavior):
             + self.effects.param_names
         )
 
-    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The distribution of new outcomes given S draws: latent (S, U) and params in the user's
-        units.
+    @property
+    def _acts_outside(self) -> bool:
+        return bool(self.coefficient_names) or super()._acts_outside
 
-        new: a SharedOutcome or a bare participation matrix, columns the users of the fit and then
-        n_new unknown ones.
-        """
-        return forecast_of(self.like(new, n_new), latent, params)
+    def outside(self, params: Params, cases: slice = slice(None), drawn: bool = False) -> Array:
+        """Intercept and slopes besides."""
+        found = super().outside(params, cases, drawn)
+        if not self.coefficient_names:
+            return found
+        return np.asarray(params["coefficients"] @ self.coefficient_design[cases].T + found)
+
+    def family(self, new: "SharedOutcome", params: Params, n_draws: int) -> NormalOutcome:  # noqa: ARG002
+        """Numbers with normal noise."""
+        return NormalOutcome(1.0 / np.sqrt(params["noise_precision"]))
+
+    def _known_locations(
+        self, new: "SharedOutcome", latent: Array, params: Params | None = None
+    ) -> Callable[[slice], Array]:
+        known = new.participation[:, : len(self)]
+
+        def locations(cases: slice) -> Array:
+            expected = np.asarray(known[cases] @ latent.T).T
+            return expected + new.outside(params or {}, cases) if new._acts_outside else expected
+
+        return locations
+
+    def _loads(self, new: "SharedOutcome", n_new: int) -> Any:  # noqa: ARG002
+        return sparse.csr_array(new.participation[:, len(self) :])
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:
         """What outcomes of threads with new users say of each one's coefficient, given S draws of
         everybody else's."""
-        return evidence_of(self.like(new, n_new), latent, params)
+        threads = self.like(new, n_new)
+        loads = self._loads(threads, n_new)
+        crowded = np.diff(loads.indptr) > 1
+        if crowded.any():
+            raise InputError(
+                f"Each thread may have one new user; {rows_text(crowded)} of behavior_new have "
+                "more. Without a new fit their coefficients cannot be told apart: leave those "
+                "threads out, or fit again with these users."
+            )
+        everything = slice(0, threads.n_observations)
+        residual = threads.observed - self._known_locations(threads, latent, params)(everything)
+        if threads.effects.has_unseen:
+            residual = residual - (threads.outside(params, drawn=True) - threads.outside(params))
+        precision = params["noise_precision"][:, None]
+        squares = np.asarray(loads.multiply(loads).sum(axis=0))
+        taking_part = np.asarray((loads != 0).astype(float).toarray())
+        log_density = 0.5 * np.log(precision / (2 * np.pi)) - 0.5 * precision * residual**2
+        linear, curvature = precision * (residual @ loads), precision * squares
+        return Evidence(log_density @ taking_part, linear[..., None], curvature[..., None, None])
 
     def like(self, new: Any, n_new: int) -> "SharedOutcome":
         """New threads, checked to be of the users of the fit and n_new others, with the same

@@ -1,0 +1,92 @@
+"""Observations whose locations are linear in the users' latent vectors, η_r = Σ_u w_ru d_r·f_u +
+what acts outside the mixture, with a family of distributions about them."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from dualview.behaviors.base import Behavior
+from dualview.behaviors.effects import Effects
+from dualview.behaviors.records import Array, ClusterNoise, Forecast, Params, UserNoise
+from dualview.outcomes import Outcome
+
+
+class LinearBehavior(Behavior):
+    """A behavior with a linear predictor. A subclass says what users' vectors count for, and its
+    family."""
+
+    effects: Effects
+
+    @abstractmethod
+    def like(self, new: Any, n_new: int) -> Self:
+        """New observations, checked to be of the fit's users and n_new others."""
+
+    @abstractmethod
+    def _known_locations(
+        self, new: Self, latent: Array, params: Params | None = None
+    ) -> Callable[[slice], Array]:
+        """cases → (S, cases): known users' latent vectors, (S, U) or (S, U, q), and what acts
+        outside the mixture."""
+
+    @abstractmethod
+    def _loads(self, new: Self, n_new: int) -> Any:
+        """What new users' vectors count for, sparse (n, J q)."""
+
+    @property
+    def _acts_outside(self) -> bool:
+        """Whether anything but the users' vectors moves the locations."""
+        return not self.effects.none or bool(self.effects.offset.any())
+
+    def outside(self, params: Params, cases: slice = slice(None), drawn: bool = False) -> Array:
+        """What acts on the locations of some observations outside the mixture, (S, cases) or (1,
+        cases).
+
+        Levels that the fit has not seen add 0, or an effect that is drawn.
+        """
+        if drawn:
+            return self.effects.drawn_locations(params)[:, cases]
+        return self.effects.locations(params, cases)
+
+    def family(self, new: Self, params: Params, n_draws: int) -> Outcome:  # noqa: ARG002
+        """The distribution of observations given their locations, in S draws of this fit.
+
+        With it a behavior has forecasts, evidence about new users and leave-one-out scores.
+        """
+        raise self._lacks("family", "predict outcomes")
+
+    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
+        """The distribution of new outcomes given S draws of latent vectors and params in the user's
+        units.
+
+        Effects of levels that the fit has not seen add their variance to that of the locations, or
+        are drawn where several observations have one density together.
+        """
+        new = self.like(new, n_new)
+        outcome, known = (
+            self.family(new, params, len(latent)),
+            self._known_locations(new, latent, params),
+        )
+        unsure: Callable[[slice], Array] | None = None
+        if new.effects.has_unseen and outcome.is_joint:
+            seen, unseen = known, new.outside(params, drawn=True) - new.outside(params)
+
+            def known(cases: slice) -> Array:
+                return np.asarray(seen(cases) + unseen[:, cases])
+        elif new.effects.has_unseen:
+
+            def unsure(cases: slice) -> Array:
+                return new.effects.variances(params, cases)
+
+        noise = self._noise_of_new(new, params, len(latent))
+        return Forecast(new.n_observations, known, outcome, self._loads(new, n_new), noise, unsure)
+
+    def _noise_of_new(
+        self,
+        new: Self,  # noqa: ARG002
+        params: Params,  # noqa: ARG002
+        n_draws: int,  # noqa: ARG002
+    ) -> ClusterNoise | UserNoise | None:
+        """Of new users, where the noise is each cluster's or user's own; None by default."""
+        return None
