@@ -587,12 +587,14 @@ class PerUser(LinearBehavior):
         """The design as locations depend on it."""
         return self.design
 
-    def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
+    def likely_prior(self, features: Array | None = None) -> GaussianPrior:
         """Constants of the behavior view under which the observations are most likely, with all
         users in one cluster.
 
         Of very many users, some: those with the most observations would not do, so they are drawn.
         """
+        if type(self)._likelihood is PerUser._likelihood:
+            return super().likely_prior(features)
         behavior = self._of_some_users()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # the fit itself warns
