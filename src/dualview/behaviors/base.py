@@ -244,6 +244,36 @@ class Likelihood(ABC):
         return NotImplementedError(f"{type(self).__name__} {consequence}: it lacks `{ability}`.")
 
 
+class Around(Likelihood):
+    """A likelihood around another, inner, with parameters of its own, whose names are _outer.
+
+    A subclass is a frozen dataclass with the field ``inner``.
+    """
+
+    inner: Likelihood
+    _outer: ClassVar[tuple[str, ...]]
+
+    @property
+    def n_dims(self) -> int:
+        return self.inner.n_dims
+
+    @property
+    def hyperprior(self) -> Hyperprior:
+        return self.inner.hyperprior
+
+    @property
+    def one_user_each(self) -> bool:
+        return self.inner.one_user_each
+
+    @property
+    def per_user(self) -> tuple[str, ...]:
+        return self.inner.per_user
+
+    def _own(self, params: Params) -> Params:
+        """The parameters of the likelihood inside."""
+        return {name: value for name, value in params.items() if name not in self._outer}
+
+
 class Behavior(ABC):
     """Observations of what users did, in the user's units.
 

@@ -63,24 +63,26 @@ class LinearBehavior(Behavior):
         Effects of levels that the fit has not seen add their variance to that of the locations, or
         are drawn where several observations have one density together.
         """
-        new = self.like(new, n_new)
+        found = self.like(new, n_new)
         outcome, known = (
-            self.family(new, params, len(latent)),
-            self._known_locations(new, latent, params),
+            self.family(found, params, len(latent)),
+            self._known_locations(found, latent, params),
         )
         unsure: Callable[[slice], Array] | None = None
-        if new.effects.has_unseen and outcome.is_joint:
-            seen, unseen = known, new.outside(params, drawn=True) - new.outside(params)
+        if found.effects.has_unseen and outcome.is_joint:
+            seen, unseen = known, found.outside(params, drawn=True) - found.outside(params)
 
             def known(cases: slice) -> Array:
                 return np.asarray(seen(cases) + unseen[:, cases])
-        elif new.effects.has_unseen:
+        elif found.effects.has_unseen:
 
             def unsure(cases: slice) -> Array:
-                return new.effects.variances(params, cases)
+                return found.effects.variances(params, cases)
 
-        noise = self._noise_of_new(new, params, len(latent))
-        return Forecast(new.n_observations, known, outcome, self._loads(new, n_new), noise, unsure)
+        noise = self._noise_of_new(found, params, len(latent))
+        return Forecast(
+            found.n_observations, known, outcome, self._loads(found, n_new), noise, unsure
+        )
 
     def _noise_of_new(
         self,

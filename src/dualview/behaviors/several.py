@@ -29,7 +29,6 @@ from dualview.behaviors.records import (
     own_params,
     with_name,
 )
-from dualview.behaviors.several_evidence import joint_evidence, nothing_known
 from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.behaviors.user_regression import UserRegression
 from dualview.errors import InputError
@@ -562,3 +561,42 @@ def _prior_of(prior: GaussianPrior, block: Block, name: str) -> GaussianPrior:
             "together inside clusters is learned."
         )
     return GaussianPrior(prior.mean[block.own], prior.covariance[np.ix_(block.own, block.own)])
+
+
+def nothing_known(n_users: int, n_dims: int) -> Evidence:
+    """Of users without observations."""
+    return Evidence(
+        np.zeros((1, n_users)),
+        np.zeros((1, n_users, n_dims)),
+        np.zeros((1, n_users, n_dims, n_dims)),
+    )
+
+
+def joint_evidence(
+    parts: Sequence[Evidence | SampledEvidence], blocks: Sequence[Block]
+) -> Evidence | SampledEvidence:
+    """Log likelihoods add up. They are a quadratic where all of them are."""
+    quadratic = [part for part in parts if isinstance(part, Evidence)]
+    if len(quadratic) == len(parts):
+        return _sum(quadratic, blocks)
+
+    def log_likelihood(j: int, draws: NDArray[np.intp], latent: Array) -> Array:
+        total = np.zeros(len(latent))
+        for part, block in zip(parts, blocks, strict=True):
+            own = block.of(latent)
+            total += part.log_likelihood(j, draws, own)
+        return total
+
+    return SampledEvidence(log_likelihood)
+
+
+def _sum(parts: Sequence[Evidence], blocks: Sequence[Block]) -> Evidence:
+    n_draws = max(len(values) for part in parts for values in part[:3])
+    n_users, n_dims = parts[0].linear.shape[1], sum(len(block.own) for block in blocks)
+    constant, linear = np.zeros((n_draws, n_users)), np.zeros((n_draws, n_users, n_dims))
+    precision = np.zeros((n_draws, n_users, n_dims, n_dims))
+    for part, block in zip(parts, blocks, strict=True):
+        constant += part.constant
+        linear[..., block.own] = part.linear
+        precision[..., block.own[:, None], block.own] = part.precision
+    return Evidence(constant, linear, precision)

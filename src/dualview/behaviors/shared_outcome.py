@@ -3,7 +3,9 @@
 participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U, 1).
 """
 
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +16,8 @@ from scipy import sparse
 from dualview.behaviors.effects import Effects
 from dualview.behaviors.ids import Rows, counted, has_numbers, listed
 from dualview.behaviors.leave_one_out import MOST_WHOLE, ThreadsLeaveOneOut
+from dualview.behaviors.likelihoods.restricted import likely_prior as restricted_prior
+from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.predictor import LinearBehavior
 from dualview.behaviors.records import Evidence, LatentPrior, Params, SampledEvidence
@@ -26,6 +30,7 @@ from dualview.behaviors.threads_given import (
     checked_users,
     coefficient_units,
     column_numbers,
+    outcome_variance,
 )
 from dualview.behaviors.threads_new import (
     joined_threads,
@@ -33,14 +38,7 @@ from dualview.behaviors.threads_new import (
     placed_columns,
     with_participation,
 )
-from dualview.behaviors.threads_working import (
-    noise_constant,
-    regression_of,
-    restricted_prior,
-    ridge_of,
-    ridge_prior,
-    warn_of_confounding,
-)
+from dualview.behaviors.threads_noise import likely_noise
 from dualview.checks import (
     chosen_rows,
     column_names,
@@ -48,8 +46,9 @@ from dualview.checks import (
     participation_matrix,
     positive_number,
     rows_text,
+    varies,
 )
-from dualview.errors import AbsentError, InputError
+from dualview.errors import AbsentError, DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
@@ -60,6 +59,9 @@ _NOISE_IN_MANIFESTS: dict[Any, str | None] = {
     None: "likelihood",
     "paper": None,
 }  # as versions wrote it that had the paper's prior only
+# threads × levels², up to which the noise's constant has the effects of groups projected out
+_MOST_OF_GROUPS = 5e9
+_SOLVER_TOLERANCE = 1e-8  # relative differences between ridge estimates that are rounding
 _MOST_DENSE = 2_000_000  # cells of a participation matrix that is handed out whole
 
 
@@ -454,12 +456,82 @@ class SharedOutcome(LinearBehavior):
 
     def ridge_estimate(self) -> Array:
         """f̂ of (M11), (U,); intercept and covariates enter unpenalised."""
-        return ridge_of(self)
+        penalty = self.ridge * self._weight_unit() ** 2
+        return ridge_estimate(
+            self.participation, self._ungrouped(), self.coefficient_design, penalty
+        )
+
+    def _ridge_prior(self) -> GaussianPrior:
+        """Mean and variance of the ridge estimate, (M11)."""
+        estimate = self.ridge_estimate()
+        if not varies(estimate, _SOLVER_TOLERANCE):
+            outcome_variance(self.observed)
+            raise InputError(
+                "The ridge estimates of the latent coefficients are all equal, so the behavior "
+                "view has no scale: does participation differ between users? To fit anyway, give "
+                "behavior_prior=GaussianPrior(m, variance)."
+            )
+        return GaussianPrior(estimate.mean(), float(np.var(estimate, ddof=1)))
 
     @cached_property
     def noise_constant(self) -> float:
-        """σ_0² of the noise's prior, (M9): ``noise_variance`` where it is a number."""
-        return noise_constant(self)
+        """σ_0² of (M9): as given, the outcome's variance as in the paper, or what the restricted
+        likelihood estimates."""
+        if isinstance(self.noise_variance, float):
+            return self.noise_variance
+        variance = outcome_variance(self.observed)
+        if self.noise_variance == "paper":
+            return variance
+        outcome, outside, n_levels = (
+            self.observed,
+            self.coefficient_design,
+            int(self.effects.bounds[-1]),
+        )
+        if (
+            n_levels > self.n_observations // 2
+            or self.n_observations * n_levels**2 > _MOST_OF_GROUPS
+        ):
+            outcome = self._ungrouped()
+        elif n_levels:
+            outside = np.hstack(
+                [outside, *(levels.toarray() for levels in self.effects.indicators())]
+            )
+        found = likely_noise(self.participation, outcome, outside)
+        return variance if found is None else found
+
+    def _ungrouped(self) -> Array:
+        """The outcomes less a quick estimate of the effects of groups."""
+        if self.effects.none:
+            return self.observed
+        totals = np.asarray(self.participation.sum(axis=1)).reshape(-1, 1)
+        design = np.hstack([totals, self.coefficient_design])
+        return self.observed - self.effects.quick_estimate(design, self.observed)
+
+    def _weight_unit(self) -> float:
+        """Mean total weight of a thread, to 12 digits: 1 exactly where rows sum to one up to
+        rounding."""
+        unit = float(abs(self.participation).sum()) / self.n_observations
+        return float(f"{unit:.12g}") if unit > 0.0 else 1.0
+
+    def _warn_of_confounding(self) -> None:
+        """Warn of an intercept that adding a number to every coefficient would replace, unless its
+        prior was chosen."""
+        totals = np.asarray(self.participation.sum(axis=1)).ravel()
+        if (
+            self.intercept
+            and self.coefficient_prior is None
+            and totals.any()
+            and not varies(totals)
+        ):
+            warnings.warn(
+                f"The weights of every thread add up to the same total ({totals[0]:.3g}), so an "
+                "intercept cannot be told apart "
+                "from the mean of the users' coefficients: only their sum is known, and both mix "
+                "slowly. Predictions are not "
+                "affected. Use intercept=False, or weights that are not divided by their sum.",
+                DataWarning,
+                stacklevel=5,
+            )
 
     @property
     def observed(self) -> Array:
@@ -479,7 +551,10 @@ class SharedOutcome(LinearBehavior):
         outcomes are most likely. Ridge estimates vary with the noise too, and when users have few
         threads most of their variance is that.
         """
-        return restricted_prior(self, features)
+        outcome_variance(self.observed)
+        return restricted_prior(
+            self.participation, self._ungrouped(), self.coefficient_design, features
+        )
 
     def coefficient_units(self) -> Whitening:
         """The units in which intercept and slopes have the prior N(0, I); from the data where no
@@ -574,8 +649,37 @@ class SharedOutcome(LinearBehavior):
         """Units of the latent coefficients, and the regression in working units."""
         if self.n_observations < 2:
             raise InputError(f"A fit needs at least two threads; got {self.n_observations}.")
-        warn_of_confounding(self)
+        self._warn_of_confounding()
         if prior is None:
-            prior = ridge_prior(self)
+            prior = self._ridge_prior()
         prior.check_size(1, "behavior_prior")
-        return regression_of(self, prior)
+        return self._regression(prior)
+
+    def _regression(self, prior: GaussianPrior) -> tuple[Whitening, ThreadRegression]:
+        """Units of the latent coefficients, and the regression in working units."""
+        noise_variance = self.noise_constant
+        units = Whitening.of(prior)
+        coefficient_units = self.coefficient_units()
+        sd = np.sqrt(noise_variance)
+        self.effects.check_columns()
+        expected = self.participation @ np.full(len(self), prior.mean[0])
+        expected = expected + self.coefficient_design @ coefficient_units.mean
+        regression = ThreadRegression(
+            design=self.participation * (units.factor[0, 0] / sd),
+            coefficient_design=self.coefficient_design @ coefficient_units.factor / sd,
+            outcome=(self.observed - expected) / sd,
+            noise_variance=noise_variance,
+            coefficient_units=coefficient_units,
+        )
+        if self.effects.none:
+            return units, regression
+        n_common, effects = regression.n_coefficients, self.effects
+        columns = [sparse.csr_array(regression.coefficient_design), *effects.indicators()]
+        spread = float(np.std(regression.outcome, ddof=1))
+        return units, replace(
+            regression,
+            design=sparse.csr_array(regression.design),
+            coefficient_design=sparse.hstack(columns, format="csr"),
+            bounds=n_common + effects.bounds,
+            scales=np.full(len(effects.factors), spread),
+        )

@@ -12,21 +12,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
-from dualview.behaviors import noise_guess
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Scales
-from dualview.behaviors.interval_regression import Ends, Frame, interval_regression
+from dualview.behaviors.likelihoods.interval import Ends, Frame, interval_regression
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.likelihoods.student import (
     TYPICAL,
     OwnNoiseRegression,
     StudentRegression,
 )
-from dualview.behaviors.noise_options import (
+from dualview.behaviors.noise import (
     WITH_DOF,
     checked_noise,
     positive_rows,
     refuse_learnt_noise,
+    residual_variance,
+    worth,
 )
 from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
@@ -366,14 +367,12 @@ class UserRegression(PerUser):
         """σ_0² and ν."""
         if self.standard_errors is not None:
             return NoisePrior(1.0, 1.0)
-        variance = self.noise_variance or noise_guess.residual_variance(
+        variance = self.noise_variance or residual_variance(
             self._panel, self._ridge(), self._penalty
         )
         return NoisePrior(
             variance,
-            noise_guess.worth(self._panel, *self._ends)
-            if self._known_dof is None
-            else self._known_dof,
+            worth(self._panel, *self._ends) if self._known_dof is None else self._known_dof,
         )
 
     def _warn_of_few(self) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.conjugate import Conjugate
-from dualview.behaviors.likelihoods.soft_panel import PanelEquations, SoftPanel
+from dualview.behaviors.likelihoods.soft_users import PanelEquations, SoftPanel
 from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
 from dualview.behaviors.records import Array, Params, Prior
 from dualview.distributions import G
