@@ -285,52 +285,25 @@ class PerUser(LinearBehavior):
         }
         return data | self.effects.constant_data()
 
-    def aligned(self, users: Sequence[str]) -> Self:
-        """The same observations with the users in this order; users without observations may be
-        missing here."""
-        own = self.ids
-        if own is None or self.users == list(users):
-            return self
-        place = {user: u for u, user in enumerate(users)}
-        unknown = [own[u] for u in np.unique(self.user) if own[u] not in place]
-        if unknown:
-            raise InputError(
-                "X and behavior must be of the same users, by their ids; only in the behavior: "
-                f"{listed(unknown)}."
-                f"{self._advice_on_positions(len(users))}"
-            )
-        return self.with_users([place.get(user, -1) for user in own], list(users))
+    def _seen(self) -> Users:
+        return np.unique(self.user)
 
     def _advice_on_positions(self, n: int) -> str:
-        """How to say that numbers that are no ids count the rows of X, where they can."""
         if self._user_numbers is None or self._user_numbers.values.max() >= n:
             return ""
         return f" The index of X holds ids; if user counts the rows of X from 0, say n_users={n}."
 
-    def matched(self, rows: Rows | None) -> Self:
-        """The same observations of the rows of X: by ids, or by position where X has none. Without
-        X, of those named here."""
-        if rows is None:
-            return (
-                self
-                if self._user_numbers is None
-                else self.with_users(list(range(len(self))), self.users, len(self))
-            )
-        if rows.ids is None:
-            return self._on_rows(rows)
+    def _on_ids(self, rows: Rows, ids: list[str]) -> Self:
         if self._user_numbers is None and self.users is None:
-            check_positions(self.user, rows.ids)
-        elif self._user_numbers is None or self._user_numbers.are_ids_among(rows.ids):
-            return self.aligned(rows.ids)
+            check_positions(self.user, ids)
+        elif self._user_numbers is None or self._user_numbers.are_ids_among(ids):
+            return self.aligned(ids)
         else:
             self._user_numbers.check_count(rows)
         on_rows = self._counted()
-        return (
-            on_rows.with_users(list(range(rows.n)), rows.ids) if len(on_rows) == rows.n else on_rows
-        )
+        return on_rows._renamed(ids) if len(on_rows) == rows.n else on_rows
 
     def _on_rows(self, rows: Rows) -> Self:
-        """The same observations of the rows of an X without ids."""
         if self._user_numbers is not None:
             self._user_numbers.check_count(rows)
             return self._counted()
@@ -351,10 +324,6 @@ class PerUser(LinearBehavior):
             "of the rows: users=ids."
         )
 
-    def without_ids(self) -> Self:
-        """The same observations, of users who are known by position."""
-        return self.with_users(list(range(len(self))), None, len(self))
-
     def in_unknown_order(self) -> Self:
         """The same observations, of users whose order nobody has given."""
         other = self._copy()
@@ -374,12 +343,11 @@ class PerUser(LinearBehavior):
             return self
         if known is None or not self._user_numbers.are_ids_among(known):
             return self._counted()
-        return self.with_users(list(range(len(self))), self._user_numbers.ids)
+        return self._renamed(self._user_numbers.ids)
 
     def with_users(
-        self, places: list[int], users: list[str] | None, n_users: int | None = None
+        self, places: Sequence[int], users: list[str] | None, n_users: int | None = None
     ) -> Self:
-        """The same observations, user u now at places[u]."""
         moved = self._copy()
         moved.user = np.asarray(places, dtype=np.int64)[self.user]
         moved.users, moved._user_numbers, moved.in_order = users, None, True
@@ -448,12 +416,8 @@ class PerUser(LinearBehavior):
             raise self._takes_no_more("with effects outside the mixture")
         everybody = None if users is None else list(users)
         if new is None:
-            return self.with_users(list(range(len(self))), everybody, len(self) + n_new)
-        before = (
-            self
-            if users is None
-            else self.with_users(list(range(len(self))), list(users[: len(self)]))
-        )
+            return self.with_users(range(len(self)), everybody, len(self) + n_new)
+        before = self if users is None else self._renamed(list(users[: len(self)]))
         if isinstance(new, type(self)) and users is not None:
             new = new.called_as(users)
             if new.users is not None:

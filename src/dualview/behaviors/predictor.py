@@ -2,14 +2,17 @@
 what acts outside the mixture, with a family of distributions about them."""
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dualview.behaviors.base import Behavior
 from dualview.behaviors.effects import Effects
+from dualview.behaviors.ids import Rows, listed
 from dualview.behaviors.records import Array, ClusterNoise, Forecast, Params, UserNoise
+from dualview.errors import InputError
 from dualview.outcomes import Outcome
 
 
@@ -18,6 +21,69 @@ class LinearBehavior(Behavior):
     family."""
 
     effects: Effects
+    _names_all: ClassVar[bool] = False  # whether observations name every user, as columns do
+
+    @abstractmethod
+    def with_users(
+        self, places: Sequence[int], users: list[str] | None, n_users: int | None = None
+    ) -> Self:
+        """The same observations, user u now at places[u], or nowhere where that is −1."""
+
+    @abstractmethod
+    def _seen(self) -> Sequence[int] | NDArray[np.int64]:
+        """Positions of the users who have observations."""
+
+    @abstractmethod
+    def _on_rows(self, rows: Rows) -> Self:
+        """The same observations of the rows of an X without ids."""
+
+    @abstractmethod
+    def _on_ids(self, rows: Rows, ids: list[str]) -> Self:
+        """The same observations of the rows of an X with these ids."""
+
+    def matched(self, rows: Rows | None) -> Self:
+        """The same observations of the rows of X: by ids, or by position where one side has none.
+        Without X, of those named here."""
+        if rows is None:
+            return self if self._user_numbers is None else self._renamed(self.users)
+        return self._on_rows(rows) if rows.ids is None else self._on_ids(rows, rows.ids)
+
+    def _renamed(self, users: list[str] | None) -> Self:
+        """The same observations, of users in the same order with these ids."""
+        return self.with_users(range(len(self)), users, len(self))
+
+    def without_ids(self) -> Self:
+        """The same observations, of users who are known by position."""
+        return self._renamed(None)
+
+    def aligned(self, users: Sequence[str]) -> Self:
+        """The same observations with the users in this order; users without observations may be
+        missing, unless observations name everybody."""
+        return self._arranged(users, self._names_all)
+
+    def among(self, users: Sequence[str]) -> Self:
+        """The same observations among these users, by their ids; who is missing here has none."""
+        return self._arranged(users, False)
+
+    def _arranged(self, users: Sequence[str], all_named: bool) -> Self:
+        own = self.ids
+        if own is None or self.users == list(users):
+            return self
+        place, named = {user: u for u, user in enumerate(users)}, set(own)
+        missing = [user for user in users if all_named and user not in named]
+        extra = [own[u] for u in self._seen() if own[u] not in place]
+        if missing or extra:
+            parts = [f"only in X: {listed(missing)}"] if missing else []
+            parts += [f"only in the behavior: {listed(extra)}"] if extra else []
+            raise InputError(
+                f"X and behavior must be of the same users, by their ids; {'; '.join(parts)}."
+                f"{self._advice_on_positions(len(users))}"
+            )
+        return self.with_users([place.get(user, -1) for user in own], list(users))
+
+    def _advice_on_positions(self, n: int) -> str:  # noqa: ARG002
+        """How to say that numbers that are no ids count the rows of X, where they can."""
+        return ""
 
     @abstractmethod
     def like(self, new: Any, n_new: int) -> Self:

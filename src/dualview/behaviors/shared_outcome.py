@@ -3,6 +3,7 @@
 participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U, 1).
 """
 
+import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dualview.behaviors.effects import Effects
-from dualview.behaviors.ids import Rows, counted, has_numbers, listed
+from dualview.behaviors.ids import (
+    Rows,
+    counted,
+    has_numbers,
+    joined_ids,
+    known_and_new,
+    listed,
+    places_among,
+)
 from dualview.behaviors.leave_one_out import MOST_WHOLE, ThreadsLeaveOneOut
 from dualview.behaviors.likelihoods.restricted import likely_prior as restricted_prior
 from dualview.behaviors.likelihoods.ridge import ridge_estimate
@@ -31,12 +40,8 @@ from dualview.behaviors.threads_given import (
     coefficient_units,
     column_numbers,
     outcome_variance,
-)
-from dualview.behaviors.threads_new import (
-    joined_threads,
-    matched_threads,
-    placed_columns,
-    with_participation,
+    stacked,
+    width_message,
 )
 from dualview.behaviors.threads_noise import likely_noise
 from dualview.checks import (
@@ -109,6 +114,7 @@ class SharedOutcome(LinearBehavior):
     """
 
     observations = "threads"
+    _names_all = True
 
     def __init__(
         self,
@@ -157,23 +163,14 @@ class SharedOutcome(LinearBehavior):
             self._user_numbers is not None and self._user_numbers.labelled
         )
 
-    def matched(self, rows: Rows | None) -> "SharedOutcome":
-        """The same threads of the rows of X: columns by their ids, or by position where one side
-        has none."""
-        if rows is None:
-            return (
-                self
-                if self._user_numbers is None
-                else with_participation(self, self.participation, self.users)
-            )
-        if rows.ids is None:
-            return self._on_rows(rows)
+    def _seen(self) -> range:
+        return range(len(self))
+
+    def _on_ids(self, rows: Rows, ids: list[str]) -> "SharedOutcome":
         if self.has_ids:
-            return self.aligned(rows.ids)
-        self._refuse_counted(rows.ids)
-        return with_participation(
-            self, self.participation, rows.ids if len(self) == rows.n else None
-        )
+            return self.aligned(ids)
+        self._refuse_counted(ids)
+        return self._renamed(ids if len(self) == rows.n else None)
 
     def _refuse_counted(self, ids: Sequence[str]) -> None:
         """Raise where columns that pandas has counted may as well be called by these ids, and the
@@ -189,9 +186,8 @@ class SharedOutcome(LinearBehavior):
             )
 
     def _on_rows(self, rows: Rows) -> "SharedOutcome":
-        """The same threads of the rows of an X without ids."""
         if self._user_numbers is None or self._user_numbers.increase or len(self) != rows.n:
-            return with_participation(self, self.participation, self.users)
+            return self._renamed(self.users)
         if not rows.is_table or set(self._user_numbers.ids) != set(counted(rows.n)):
             raise InputError(
                 "The columns of participation are called by numbers, "
@@ -201,10 +197,6 @@ class SharedOutcome(LinearBehavior):
                 "ids: a DataFrame with ids as its index."
             )
         return self.aligned(counted(rows.n)).without_ids()
-
-    def without_ids(self) -> "SharedOutcome":
-        """The same threads, of users who are known by position."""
-        return with_participation(self, self.participation, None)
 
     def called_as(self, known: Sequence[str] | None) -> "SharedOutcome":
         """The same new threads, with numbers as names of columns read as the users of a fit are
@@ -217,42 +209,34 @@ class SharedOutcome(LinearBehavior):
         if not numbers.labelled or (numbers.count_from_0 and not has_numbers(known or ())):
             return self.without_ids()
         if known is not None:
-            return with_participation(self, self.participation, numbers.ids)
-        width = int(numbers.values.max()) + 1
-        return with_participation(
-            self, placed_columns(self.participation, numbers.ids, counted(width)), None
-        )
+            return self._renamed(numbers.ids)
+        return self.with_users(numbers.values.tolist(), None, int(numbers.values.max()) + 1)
 
-    def among(self, users: Sequence[str]) -> "SharedOutcome":
-        """The same threads with a column for each of these users; who is missing here took part in
-        none."""
-        own = self.ids
-        if own is None or self.users == list(users):
-            return self
-        unknown = sorted(set(own) - set(users))
-        if unknown:
-            raise InputError(
-                f"these users are not among the rows of X, by their ids: {listed(unknown)}."
-            )
-        return with_participation(self, placed_columns(self.participation, own, users), list(users))
+    def with_users(
+        self, places: Sequence[int], users: list[str] | None, n_users: int | None = None
+    ) -> "SharedOutcome":
+        n = len(users) if users is not None else n_users or len(self)
+        matrix, order = self.participation, np.asarray(places, dtype=np.int64)
+        if not np.array_equal(order, np.arange(n)):
+            given = sparse.coo_array(matrix)
+            shape = (given.shape[0], n)
+            matrix = sparse.csr_array((given.data, (given.row, order[given.col])), shape=shape)
+        return self._with_participation(matrix, users)
 
     def aligned(self, users: Sequence[str]) -> "SharedOutcome":
-        """The same threads with the users in this order."""
-        own = self.ids
-        if own is None or self.users == list(users):
-            return self
-        place = {user: u for u, user in enumerate(own)}
-        missing = [user for user in users if user not in place]
-        extra = sorted(set(own) - set(users))
-        if missing or extra:
-            parts = [f"only in X: {', '.join(missing[:5])}"] if missing else []
-            parts += [f"only in the behavior: {', '.join(extra[:5])}"] if extra else []
-            raise InputError(
-                f"X and behavior must be of the same users, by their ids; {'; '.join(parts)}."
-            )
-        return with_participation(
-            self, self.participation[:, [place[user] for user in users]], list(users)
-        )
+        """The same threads with the users in this order; columns stay dense where they are."""
+        found = super().aligned(users)
+        if found is not self:
+            place = {user: u for u, user in enumerate(self.ids or ())}
+            found.participation = self.participation[:, [place[user] for user in users]]
+        return found
+
+    def _with_participation(self, participation: Any, users: list[str] | None) -> "SharedOutcome":
+        """The same threads with other columns of users, and their ids."""
+        other = copy.copy(self)
+        other.__dict__.pop("noise_constant", None)
+        other.participation, other.users, other._user_numbers = participation, users, None
+        return other
 
     def advice(self, n_rows: int) -> str:
         """What to do when X has another number of rows than there are users."""
@@ -386,7 +370,7 @@ class SharedOutcome(LinearBehavior):
             (own.data, (own.indices, np.full(own.nnz, user))), shape=columns.shape
         )
         rest.eliminate_zeros()
-        wide = with_participation(self, sparse.csr_array(sparse.hstack([rest, own])), None)
+        wide = self._with_participation(sparse.csr_array(sparse.hstack([rest, own])), None)
         return wide.take(np.sort(own.indices))
 
     def evidence_of_users(
@@ -630,14 +614,54 @@ class SharedOutcome(LinearBehavior):
     def like(self, new: Any, n_new: int) -> "SharedOutcome":
         """New threads, checked to be of the users of the fit and n_new others, with the same
         covariates."""
-        return matched_threads(self, self.threads(new), n_new)
+        threads = self.threads(new).called_as(self.users)
+        if self.users is not None and threads.users is not None:
+            everybody = known_and_new(threads.users, self.users, n_new, "threads")
+            threads = threads.with_users(
+                places_among(threads.users, everybody, "threads"), everybody
+            )
+        n_known, (n_threads, width) = len(self), threads.participation.shape
+        alone = n_new > 0 and width == n_new
+        if not alone and width != n_known + n_new:
+            raise InputError(width_message(threads.participation.shape, n_known, n_new))
+        if threads.coefficient_names != self.coefficient_names:
+            raise InputError(
+                "New threads must have the coefficients of the fit, "
+                f"{self.coefficient_names or 'none'}; got "
+                f"{threads.coefficient_names or 'none'}. Pass SharedOutcome(participation, "
+                "covariates=..., intercept=...)."
+            )
+        participation = threads.participation
+        if alone:
+            silent = sparse.csr_array((n_threads, n_known))
+            participation = sparse.hstack([silent, sparse.csr_array(participation)], format="csr")
+        matched = threads._with_participation(participation, threads.users)
+        matched.effects = self.effects.like(threads.effects)
+        return matched
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> "SharedOutcome":
         """These threads and new ones, which have outcomes too; covariates and options are those of
         these threads."""
         if not self.effects.none:
             raise self._takes_no_more("with groups")
-        return joined_threads(self, None if new is None else self.threads(new), n_new, users)
+        everybody = None if users is None else list(users)
+        if new is None:
+            nothing = sparse.csr_array((0, len(self) + n_new))
+            return self._with_participation(stacked(self.participation, nothing, n_new), everybody)
+        new = self.threads(new).called_as(users)
+        if new.users is not None and users is not None:
+            new = new.with_users(places_among(new.users, users, "threads"), None, len(users))
+        threads = self.like(new, n_new)
+        both = self._with_participation(
+            stacked(self.participation, threads.participation, n_new), everybody
+        )
+        both.__dict__.pop("coefficient_design", None)
+        both.outcome = np.concatenate([self.observed, threads.observed])
+        if self.covariates is not None and threads.covariates is not None:
+            both.covariates = np.vstack([self.covariates, threads.covariates])
+        both.observation_ids = joined_ids(self.observation_ids, threads.observation_ids, "threads")
+        both.effects = Effects.of(both.n_observations, None, None, None, None)
+        return both
 
     def threads(self, new: Any) -> "SharedOutcome":
         """New threads; a bare matrix is short for those without covariates."""
