@@ -232,17 +232,12 @@ class UserRegression(PerUser):
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
         """These observations and new ones, which have outcomes too; options are those of these
         observations."""
-        if self.recorded is not None or self.standard_errors is not None:
-            raise self._takes_no_more(
-                "whose outcomes are not exact numbers, or have standard errors,"
-            )
+        if self.recorded is not None:
+            raise self._takes_no_more("whose outcomes are not exact numbers")
         both = self._joined(new, n_new, users)
-        if new is not None and (self.weights is not None or new.weights is not None):
-            parts = (
-                np.ones(one.n_observations) if one.weights is None else one.weights
-                for one in (self, new)
-            )
-            both.weights = np.concatenate(list(parts))
+        if new is not None:
+            both.weights = _joined_rows(self, new, "weights")
+            both.standard_errors = _joined_rows(self, new, "standard_errors")
         return both
 
     def _recorded_like(self, new: Self) -> Recorded | None:
@@ -557,3 +552,14 @@ class UserRegression(PerUser):
         if self.noise == "shared":
             return by_one.under(precision, slice(None))
         return by_one._replace(noise=self._own_noise(params, len(latent)))
+
+
+def _joined_rows(one: UserRegression, other: UserRegression, name: str) -> Array | None:
+    """What rows of both have by this name, 1 where one has none; None where both have none."""
+    parts = [getattr(behavior, name) for behavior in (one, other)]
+    if all(part is None for part in parts):
+        return None
+    sizes = (one.n_observations, other.n_observations)
+    return np.concatenate(
+        [np.ones(n) if part is None else part for n, part in zip(sizes, parts, strict=True)]
+    )

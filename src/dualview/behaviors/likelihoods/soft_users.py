@@ -174,7 +174,7 @@ class PanelEquations:
 
 @dataclass(frozen=True)
 class SoftPanel(JointVectors, LearnedNoise):
-    """q(f, μ) q(s)."""
+    """q(f, μ) q(s); where the noise is known, s = 1 and has no factor."""
 
     equations: PanelEquations
     noise: G
@@ -183,8 +183,12 @@ class SoftPanel(JointVectors, LearnedNoise):
     def start(cls, equations: PanelEquations) -> "SoftPanel":
         """Under a prior N(0, I) and a noise precision of 1; there are no components yet."""
         begun = cls.begin(equations.squares, equations.weighted)
-        first = cls(*begun, equations, equations.noise_prior)
+        first = cls(*begun, equations, G(1.0, 1.0))
         return first.with_params()
+
+    @property
+    def _is_known(self) -> bool:
+        return bool(self.equations.likelihood.known_noise)
 
     def with_latent(self, prior: SoftPrior) -> "SoftPanel":
         """q(f, μ), (V3)."""
@@ -199,6 +203,8 @@ class SoftPanel(JointVectors, LearnedNoise):
 
     def with_params(self) -> "SoftPanel":
         """q(s), (V4)."""
+        if self._is_known:
+            return self
         prior = self.equations.noise_prior
         return replace(
             self,
@@ -207,26 +213,32 @@ class SoftPanel(JointVectors, LearnedNoise):
 
     def bound(self) -> float:
         """E ln p(y, s | f) + the entropy of q(f, μ) q(s)."""
-        noise_prior = self.equations.noise_prior
-        return self.entropy + expected_log_noise(
-            self.noise, self.equations.n_observations, self.misfit, noise_prior
-        )
+        n, noise_prior = self.equations.n_observations, self.equations.noise_prior
+        if self._is_known:
+            return self.entropy - 0.5 * (n * _LOG_2PI + self.misfit)
+        return self.entropy + expected_log_noise(self.noise, n, self.misfit, noise_prior)
+
+    def numbers(self) -> Array:
+        return np.empty(0) if self._is_known else super().numbers()
+
+    def with_numbers(self, numbers: Array) -> "SoftPanel":
+        return self if self._is_known else super().with_numbers(numbers)
 
     def draws(self, rng: np.random.Generator, n: int) -> LatentDraws:
         """Means of components, then vectors given them; the noise."""
         latent, means = self.drawn_vectors(rng, n)
-        return LatentDraws(
-            latent, means, [{"noise_precision": self.noise.draw(rng)} for _ in range(n)]
-        )
+        params: list[Params] = [
+            {} if self._is_known else {"noise_precision": self.noise.draw(rng)} for _ in range(n)
+        ]
+        return LatentDraws(latent, means, params)
 
     def log_ratios(self, draws: LatentDraws) -> Array:
         """ln p(y, s | f) − ln q(f, μ) q(s), up to a constant."""
         assert draws.means is not None
         found = np.empty(len(draws.params))
         for i, params in enumerate(draws.params):
-            own = self.noise.log_density(params["noise_precision"]) + self.log_density(
-                draws.latent[i], draws.means[i]
-            )
+            own = self.log_density(draws.latent[i], draws.means[i])
+            own += sum(self.noise.log_density(value) for value in params.values())
             found[i] = self.equations.likelihood.log_density(draws.latent[i], params) - own
         return found
 
