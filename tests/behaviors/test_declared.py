@@ -185,8 +185,20 @@ class TestBehavior:
             dv.DualViewMixture().fit(None, Effects(Methods()))
 
     def test_what_every_one_must_have(self) -> None:
+        with pytest.raises(TypeError, match=r"Behavior.*ridge_estimate"):
+            type("MyBehavior", (PerUser,), {"prepare": None})()
         with pytest.raises(TypeError, match=r"Behavior.*forecast"):
-            type("MyBehavior", (PerUser,), {"prepare": None, "ridge_estimate": None})()
+            type("MyBehavior", (Behavior,), {"prepare": None, "ridge_estimate": None})()
+
+    def test_a_family_or_a_forecast(self) -> None:
+        """One of both is needed: with a family, the forecast is the common one."""
+
+        class Plain(Effects):
+            forecast = PerUser.forecast
+
+        with pytest.raises(InputError, match=r"^Plain cannot predict outcomes: it lacks `family`"):
+            Plain().forecast(Plain(), np.zeros((2, 6)), {}, 0)
+        assert Plain().left_out() is None
 
     def test_what_is_asked_for_and_missing(self) -> None:
         model = dv.DualViewMixture(1, n_warmup=1, n_draws=2, n_chains=1).fit(X, Effects())

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 import dualview as dv
 from dualview.behaviors import SeveralBehaviors
 from dualview.behaviors.records import Evidence, SampledEvidence
-from dualview.behaviors.several_evidence import joint_evidence, nothing_known
+from dualview.behaviors.several import joint_evidence, nothing_known
 from dualview.errors import ConvergenceWarning, DataWarning, InputError
 
 RNG = np.random.default_rng(0)
@@ -137,7 +137,7 @@ class TestUsers:
             dv.DualViewMixture().fit(table, [named, more])
         few = dv.SharedOutcome([[1.0, 1.0]], [0.0], users=["u1", "u99"])
         with pytest.raises(
-            InputError, match="posts: these users are not among the rows of X, by their ids: u99"
+            InputError, match=r"posts: X and behavior must be of the same users, .* behavior: u99"
         ):
             dv.DualViewMixture().fit(table, {"visits": named, "posts": few})
         assert SeveralBehaviors.of([named, more]).users == [f"u{u}" for u in range(N_USERS)] + [

@@ -6,8 +6,8 @@ where the latent vectors have constants (0, I).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,6 +244,36 @@ class Likelihood(ABC):
         return NotImplementedError(f"{type(self).__name__} {consequence}: it lacks `{ability}`.")
 
 
+class Around(Likelihood):
+    """A likelihood around another, inner, with parameters of its own, whose names are _outer.
+
+    A subclass is a frozen dataclass with the field ``inner``.
+    """
+
+    inner: Likelihood
+    _outer: ClassVar[tuple[str, ...]]
+
+    @property
+    def n_dims(self) -> int:
+        return self.inner.n_dims
+
+    @property
+    def hyperprior(self) -> Hyperprior:
+        return self.inner.hyperprior
+
+    @property
+    def one_user_each(self) -> bool:
+        return self.inner.one_user_each
+
+    @property
+    def per_user(self) -> tuple[str, ...]:
+        return self.inner.per_user
+
+    def _own(self, params: Params) -> Params:
+        """The parameters of the likelihood inside."""
+        return {name: value for name, value in params.items() if name not in self._outer}
+
+
 class Behavior(ABC):
     """Observations of what users did, in the user's units.
 
@@ -328,6 +358,11 @@ class Behavior(ABC):
         takes them."""
         return fold_positions(self.n_observations, n_splits, seed, self.observations)
 
+    def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple[Self, Self]]:
+        """Pairs (training, held out) for cross-validation over observations."""
+        for training, held_out in self.folds(n_splits, seed=seed):
+            yield self.take(training), self.take(held_out)
+
     def advice(self, n_rows: int) -> str:  # noqa: ARG002
         """What to do when X has n_rows users and the behavior another number."""
         return "Give both the same users, in the same order."
@@ -384,7 +419,7 @@ class Behavior(ABC):
         Checkpoints need it."""
         raise self._lacks("fingerprint", "be fitted with a checkpoint")
 
-    def take(self, rows: Any) -> "Behavior":  # noqa: ARG002
+    def take(self, rows: Any) -> Self:  # noqa: ARG002
         """The behavior with some observations only, by position or mask; everybody stays a user."""
         raise self._lacks("take", "be cut by observations")
 

@@ -12,21 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dualview.behaviors.base import Likelihood
-from dualview.behaviors.effects import Factor, Scales
+from dualview.behaviors.effects import Factor
 from dualview.behaviors.ids import Labelled, checked_ids, counted, id_text, is_labelled, listed
 from dualview.behaviors.likelihoods.logit import LogitPanel
-from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
+from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Params
-from dualview.checks import as_array, column_names, index_names, numbers, varies
+from dualview.checks import as_array, column_names, index_names, numbers
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import BinaryOutcome, Outcome
 from dualview.units import GaussianPrior, Whitening
-
-COMMON_SD = (
-    2.5  # of the change of the log odds for a standard deviation of a common column, a priori
-)
-GROUP_SD = 1.0  # A of (M18), on the scale of the log odds
 
 
 class BinaryOutcomes(PerUser):
@@ -102,39 +97,10 @@ class BinaryOutcomes(PerUser):
         estimate = units.vectors(posterior_means(0.25 * panel.squares, panel.weighted, 1.0))
         return estimate[:, 0] if self.n_dims == 1 else estimate
 
-    def _latent_prior(self) -> GaussianPrior:
-        """N(0, I) for columns of standard deviation 1."""
-        scale = np.array(
-            [column.std(ddof=1) if varies(column) else 1.0 for column in self._scaled_by().T]
-        )
-        return GaussianPrior(np.zeros(self.n_dims), np.diag(scale**-2.0))
-
-    def _scaled_by(self) -> Array:
-        """The rows whose columns set the scale."""
-        return self.design
-
-    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
-        """Units of the latent vectors, and the likelihood in working units."""
-        outcome = self.observed
-        if self.n_observations < 2:
-            raise InputError(
-                f"A fit needs at least two {self.observations}; got {self.n_observations}."
-            )
-        check_rank(self.design, self.names)
-        if prior is None:
-            prior = self._latent_prior() if self.effects.none else self.likely_prior()
-        prior.check_size(self.n_dims, "behavior_prior")
-        self.effects.check_columns()
-        units, order = Whitening.of(prior), self._order
-        panel = Panel.of(self.user, self.design @ units.factor, outcome, len(self))
-        coefficient_units = self.effects.units(COMMON_SD)
-        known = self.design @ prior.mean
-        if self.effects.names or self.effects.offset.any():
-            known = known + self.effects.known(coefficient_units)
-        likelihood = LogitPanel(panel, self.offsets[order], known[order])
-        return units, self.effects.around(
-            likelihood, coefficient_units, order, Scales(1.0, GROUP_SD)
-        )
+    def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
+        order = self._order
+        panel = Panel.of(self.user, self.design @ units.factor, self.observed, len(self))
+        return LogitPanel(panel, self.offsets[order], known[order])
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
         """These answers and new ones, which are known too."""

@@ -13,10 +13,8 @@ from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from dualview.behaviors.base import Likelihood
-from dualview.behaviors.binary import COMMON_SD, GROUP_SD
-from dualview.behaviors.effects import Scales
 from dualview.behaviors.likelihoods.ordinal import CutPrior, Known, OrdinalPanel
-from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
+from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, index_names, varies
 from dualview.errors import InputError
@@ -120,13 +118,6 @@ class OrdinalOutcomes(PerUser):
         )
         return estimate[:, 0] if self.n_dims == 1 else estimate
 
-    def _latent_prior(self) -> GaussianPrior:
-        """N(0, I) for columns of standard deviation 1."""
-        scale = np.array(
-            [column.std(ddof=1) if varies(column) else 1.0 for column in self.design.T]
-        )
-        return GaussianPrior(np.zeros(self.n_dims), np.diag(scale**-2.0))
-
     @property
     def _cut_prior(self) -> CutPrior:
         """With an intercept, the cut point nearest to the middle is known: its logit of a smoothed
@@ -139,31 +130,21 @@ class OrdinalOutcomes(PerUser):
         place = int(np.argmin(np.abs(shares - 0.5)))
         return CutPrior(n_cuts, Known(place, float(logit(shares[place]))))
 
-    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
-        """Units of the latent vectors, and the likelihood in working units."""
-        if self.n_observations < 2:
-            raise InputError(f"A fit needs at least two observations; got {self.n_observations}.")
-        check_rank(self.design, self.names)
+    def _check_fit(self) -> None:
+        super()._check_fit()
         if not varies(self.observed):
             raise InputError(
                 f"outcome is {self.observed[0]:g} throughout: there is nothing to explain."
             )
-        if prior is None:
-            prior = self._latent_prior() if self.effects.none else self.likely_prior()
-        prior.check_size(self.n_dims, "behavior_prior")
-        self.effects.check_columns()
-        units, panel, coefficient_units = (
-            Whitening.of(prior),
-            self._panel,
-            self.effects.units(COMMON_SD),
-        )
-        constant = panel.design @ prior.mean + self.effects.known(coefficient_units)[self._order]
-        likelihood = OrdinalPanel(
-            panel._replace(design=panel.design @ units.factor), constant, self._cut_prior
-        )
+
+    def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
+        panel = self._panel._replace(design=self._panel.design @ units.factor)
+        return OrdinalPanel(panel, known[self._order], self._cut_prior)
+
+    def _with_effects(self, likelihood: Likelihood, units: Whitening) -> Likelihood:
         twice = self.effects.take(np.repeat(self._order, 2))  # an observation is two answers
         rows = np.arange(2 * self.n_observations)
-        return units, twice.around(likelihood, coefficient_units, rows, Scales(1.0, GROUP_SD))
+        return twice.around(likelihood, units, rows, self._scales())
 
     @property
     def param_names(self) -> list[str]:

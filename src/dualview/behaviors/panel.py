@@ -6,7 +6,7 @@ user (n,) positions of users, design (n, q), outcome (n,).
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior
-from dualview.behaviors.effects import Effects
+from dualview.behaviors.base import Likelihood
+from dualview.behaviors.effects import Effects, Scales
 from dualview.behaviors.ids import (
     Numbers,
     Rows,
@@ -34,15 +34,8 @@ from dualview.behaviors.ids import (
 )
 from dualview.behaviors.leave_one_out import LeaveOneOut, UsersLeaveOneOut
 from dualview.behaviors.likelihoods.likely import likely_prior
-from dualview.behaviors.records import (
-    Array,
-    ClusterNoise,
-    Evidence,
-    Forecast,
-    Params,
-    SampledEvidence,
-    UserNoise,
-)
+from dualview.behaviors.predictor import LinearBehavior
+from dualview.behaviors.records import Array, Evidence, Params, SampledEvidence
 from dualview.checks import (
     as_array,
     chosen_rows,
@@ -51,16 +44,21 @@ from dualview.checks import (
     names_text,
     numbers,
     refuse_repeated_columns,
+    varies,
     whole_number,
 )
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import Outcome
-from dualview.units import GaussianPrior
+from dualview.units import GaussianPrior, Whitening
 
 Users = NDArray[np.int64]
 _Record = TypeVar("_Record")
 _MOST_USERS = 5000  # that constants are estimated from
+# Of log odds and utilities: their change for a standard deviation of a common column, a priori, and
+# A of (M18)
+COMMON_SD = 2.5
+GROUP_SD = 1.0
 
 
 class Panel(NamedTuple):
@@ -108,7 +106,7 @@ class Panel(NamedTuple):
         return np.asarray(np.einsum("nq,nq->n", self.design, latent[self.user]))
 
 
-class PerUser(Behavior):
+class PerUser(LinearBehavior):
     """What behaviors have in common whose observations belong to one user each.
 
     A subclass sets user, design, outcome, users and ``names`` of the latent vector's parts through
@@ -121,7 +119,6 @@ class PerUser(Behavior):
     outcome: Array | None
     users: list[str] | None
     names: list[str]
-    effects: Effects
     _n_users: int
     in_order: bool  # whether the order of the users was given, and not only found in ``user``
 
@@ -288,57 +285,25 @@ class PerUser(Behavior):
         }
         return data | self.effects.constant_data()
 
-    def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple[Self, Self]]:
-        """Pairs (training, held out) for cross-validation over observations."""
-        for training, held_out in self.folds(n_splits, seed=seed):
-            yield self.take(training), self.take(held_out)
-
-    def aligned(self, users: Sequence[str]) -> Self:
-        """The same observations with the users in this order; users without observations may be
-        missing here."""
-        own = self.ids
-        if own is None or self.users == list(users):
-            return self
-        place = {user: u for u, user in enumerate(users)}
-        unknown = [own[u] for u in np.unique(self.user) if own[u] not in place]
-        if unknown:
-            raise InputError(
-                "X and behavior must be of the same users, by their ids; only in the behavior: "
-                f"{listed(unknown)}."
-                f"{self._advice_on_positions(len(users))}"
-            )
-        return self.with_users([place.get(user, -1) for user in own], list(users))
+    def _seen(self) -> Users:
+        return np.unique(self.user)
 
     def _advice_on_positions(self, n: int) -> str:
-        """How to say that numbers that are no ids count the rows of X, where they can."""
         if self._user_numbers is None or self._user_numbers.values.max() >= n:
             return ""
         return f" The index of X holds ids; if user counts the rows of X from 0, say n_users={n}."
 
-    def matched(self, rows: Rows | None) -> Self:
-        """The same observations of the rows of X: by ids, or by position where X has none. Without
-        X, of those named here."""
-        if rows is None:
-            return (
-                self
-                if self._user_numbers is None
-                else self.with_users(list(range(len(self))), self.users, len(self))
-            )
-        if rows.ids is None:
-            return self._on_rows(rows)
+    def _on_ids(self, rows: Rows, ids: list[str]) -> Self:
         if self._user_numbers is None and self.users is None:
-            check_positions(self.user, rows.ids)
-        elif self._user_numbers is None or self._user_numbers.are_ids_among(rows.ids):
-            return self.aligned(rows.ids)
+            check_positions(self.user, ids)
+        elif self._user_numbers is None or self._user_numbers.are_ids_among(ids):
+            return self.aligned(ids)
         else:
             self._user_numbers.check_count(rows)
         on_rows = self._counted()
-        return (
-            on_rows.with_users(list(range(rows.n)), rows.ids) if len(on_rows) == rows.n else on_rows
-        )
+        return on_rows._renamed(ids) if len(on_rows) == rows.n else on_rows
 
     def _on_rows(self, rows: Rows) -> Self:
-        """The same observations of the rows of an X without ids."""
         if self._user_numbers is not None:
             self._user_numbers.check_count(rows)
             return self._counted()
@@ -359,10 +324,6 @@ class PerUser(Behavior):
             "of the rows: users=ids."
         )
 
-    def without_ids(self) -> Self:
-        """The same observations, of users who are known by position."""
-        return self.with_users(list(range(len(self))), None, len(self))
-
     def in_unknown_order(self) -> Self:
         """The same observations, of users whose order nobody has given."""
         other = self._copy()
@@ -382,12 +343,11 @@ class PerUser(Behavior):
             return self
         if known is None or not self._user_numbers.are_ids_among(known):
             return self._counted()
-        return self.with_users(list(range(len(self))), self._user_numbers.ids)
+        return self._renamed(self._user_numbers.ids)
 
     def with_users(
-        self, places: list[int], users: list[str] | None, n_users: int | None = None
+        self, places: Sequence[int], users: list[str] | None, n_users: int | None = None
     ) -> Self:
-        """The same observations, user u now at places[u]."""
         moved = self._copy()
         moved.user = np.asarray(places, dtype=np.int64)[self.user]
         moved.users, moved._user_numbers, moved.in_order = users, None, True
@@ -456,12 +416,8 @@ class PerUser(Behavior):
             raise self._takes_no_more("with effects outside the mixture")
         everybody = None if users is None else list(users)
         if new is None:
-            return self.with_users(list(range(len(self))), everybody, len(self) + n_new)
-        before = (
-            self
-            if users is None
-            else self.with_users(list(range(len(self))), list(users[: len(self)]))
-        )
+            return self.with_users(range(len(self)), everybody, len(self) + n_new)
+        before = self if users is None else self._renamed(list(users[: len(self)]))
         if isinstance(new, type(self)) and users is not None:
             new = new.called_as(users)
             if new.users is not None:
@@ -479,28 +435,6 @@ class PerUser(Behavior):
         offset = np.concatenate([self.effects.offset, found.effects.offset])
         both.effects = Effects.of(len(both.user), None, None, offset, None)
         return both
-
-    @property
-    def _acts_outside(self) -> bool:
-        """Whether anything but the users' vectors moves the locations."""
-        return not self.effects.none or bool(self.effects.offset.any())
-
-    def outside(self, params: Params, cases: slice = slice(None), drawn: bool = False) -> Array:
-        """What acts on the locations of some observations outside the mixture, (S, cases) or (1,
-        cases).
-
-        Levels that the fit has not seen add 0, or an effect that is drawn.
-        """
-        if drawn:
-            return self.effects.drawn_locations(params)[:, cases]
-        return self.effects.locations(params, cases)
-
-    def family(self, new: Self, params: Params, n_draws: int) -> Outcome:  # noqa: ARG002
-        """The distribution of observations given their locations, in S draws of this fit.
-
-        With it a behavior has forecasts, evidence about new users and leave-one-out scores.
-        """
-        raise self._lacks("family", "predict outcomes")
 
     def _known_locations(
         self, new: Self, latent: Array, params: Params | None = None
@@ -520,44 +454,9 @@ class PerUser(Behavior):
 
         return locations
 
-    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The distribution of new outcomes given S draws of latent vectors and params in the user's
-        units.
-
-        Effects of levels that the fit has not seen add their variance to that of the locations, or
-        are drawn where several observations have one density together.
-        """
-        new = self.like(new, n_new)
-        outcome, known = (
-            self.family(new, params, len(latent)),
-            self._known_locations(new, latent, params),
-        )
-        unsure: Callable[[slice], Array] | None = None
-        if new.effects.has_unseen and outcome.is_joint:
-            seen, unseen = known, new.outside(params, drawn=True) - new.outside(params)
-
-            def known(cases: slice) -> Array:
-                return np.asarray(seen(cases) + unseen[:, cases])
-        elif new.effects.has_unseen:
-
-            def unsure(cases: slice) -> Array:
-                return new.effects.variances(params, cases)
-
-        noise = self._noise_of_new(new, params, len(latent))
-        return Forecast(new.n_observations, known, outcome, self._loads(new, n_new), noise, unsure)
-
-    def _noise_of_new(
-        self,
-        new: Self,  # noqa: ARG002
-        params: Params,  # noqa: ARG002
-        n_draws: int,  # noqa: ARG002
-    ) -> ClusterNoise | UserNoise | None:
-        """Of new users, where the noise is each cluster's or user's own; None by default."""
-        return None
-
     def left_out(self) -> LeaveOneOut | None:
         """Each observation given all others and what acts outside the mixture."""
-        if type(self).family is PerUser.family:
+        if type(self).family is LinearBehavior.family:
             return None
         return UsersLeaveOneOut(
             self.user,
@@ -572,7 +471,7 @@ class PerUser(Behavior):
     ) -> Evidence | SampledEvidence:
         """What observations of new users say of each one's vector, given what acts outside the
         mixture."""
-        if type(self).family is PerUser.family:
+        if type(self).family is LinearBehavior.family:
             return super().evidence(new, latent, params, n_new)
         found = self.like(new, n_new)
         outside = found.outside(params, drawn=True)
@@ -600,16 +499,66 @@ class PerUser(Behavior):
         return self.effects.param_names
 
     def _latent_prior(self) -> GaussianPrior:
-        """A first guess of the constants of the behavior view; without one :meth:`likely_prior` is
-        an error."""
-        return super().likely_prior()
+        """A first guess of the constants of the behavior view: N(0, I) for columns of standard
+        deviation 1; constant ones are not scaled."""
+        scale = [column.std(ddof=1) if varies(column) else 1.0 for column in self._scaled_by().T]
+        return GaussianPrior(np.zeros(self.n_dims), np.diag(np.array(scale) ** -2.0))
 
-    def likely_prior(self, features: Array | None = None) -> GaussianPrior:  # noqa: ARG002
+    def _scaled_by(self) -> Array:
+        """The rows whose columns set the scale."""
+        return self.design
+
+    def _check_fit(self) -> None:
+        """Raise where there is nothing to learn from; warn where there is little."""
+        if len(self.observed) < 2:
+            raise InputError(
+                f"A fit needs at least two {self.observations}; got {self.n_observations}."
+            )
+        check_rank(self.design, self.names)
+
+    @property
+    def _common_scale(self) -> float:
+        """By how much a location changes, a priori, for a standard deviation of a common column."""
+        return COMMON_SD
+
+    def _scales(self) -> Scales:
+        """What a location of 1 is, and how much effects of groups may vary."""
+        return Scales(1.0, GROUP_SD)
+
+    def _likelihood(self, units: Whitening, known: Array) -> Likelihood:  # noqa: ARG002
+        """The likelihood in working units; known (n,): the locations at the prior's mean."""
+        raise self._lacks("_likelihood", "be fitted")
+
+    def _with_effects(self, likelihood: Likelihood, units: Whitening) -> Likelihood:
+        """The same with what is learnt outside the mixture; units: of the common coefficients."""
+        return self.effects.around(likelihood, units, self._order, self._scales())
+
+    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
+        """Units of the latent vectors, and the likelihood in working units."""
+        self._check_fit()
+        if prior is None:
+            prior = self._latent_prior() if self.effects.none else self.likely_prior()
+        prior.check_size(self.n_dims, "behavior_prior")
+        self.effects.check_columns()
+        units, coefficient_units = Whitening.of(prior), self.effects.units(self._common_scale)
+        known = self._rows_design @ prior.mean
+        if self.effects.names or self.effects.offset.any():
+            known = known + self.effects.known(coefficient_units)
+        return units, self._with_effects(self._likelihood(units, known), coefficient_units)
+
+    @property
+    def _rows_design(self) -> Array:
+        """The design as locations depend on it."""
+        return self.design
+
+    def likely_prior(self, features: Array | None = None) -> GaussianPrior:
         """Constants of the behavior view under which the observations are most likely, with all
         users in one cluster.
 
         Of very many users, some: those with the most observations would not do, so they are drawn.
         """
+        if type(self)._likelihood is PerUser._likelihood:
+            return super().likely_prior(features)
         behavior = self._of_some_users()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # the fit itself warns

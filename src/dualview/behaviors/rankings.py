@@ -3,19 +3,17 @@
 A row for each item of a ranking: user (n,), ranking (n,), design (n, q), place (n,); latent (U, q).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dualview.behaviors.base import Likelihood, fold_positions
-from dualview.behaviors.binary import COMMON_SD, GROUP_SD
-from dualview.behaviors.effects import Scales
 from dualview.behaviors.likelihoods.rankings import RankingPanel
 from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Params
-from dualview.checks import as_array, index_names, names_text, varies
+from dualview.checks import as_array, index_names, names_text
 from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import Orders, Outcome, RankedRows, RankingOutcome
@@ -179,10 +177,6 @@ class Rankings(PerUser):
     def _rows_of(self, rankings: NDArray[np.intp]) -> NDArray[np.intp]:
         return np.flatnonzero(np.isin(self.ranking, rankings))
 
-    def split(self, n_splits: int = 5, *, seed: int = 0) -> Iterator[tuple[Self, Self]]:
-        """Pairs (training, held out) for cross-validation over rankings."""
-        yield from super().split(n_splits, seed=seed)
-
     @property
     def _order(self) -> NDArray[np.intp]:
         """The rows by user, those of a ranking together."""
@@ -213,19 +207,16 @@ class Rankings(PerUser):
                     "feature of the items."
                 )
 
-    def _latent_prior(self) -> GaussianPrior:
-        """N(0, I) for columns of standard deviation 1."""
-        scale = np.array(
-            [
-                column.std(ddof=1) if varies(column) else 1.0
-                for column in self._inside(self.design).T
-            ]
-        )
-        return GaussianPrior(np.zeros(self.n_dims), np.diag(scale**-2.0))
+    def _scaled_by(self) -> Array:
+        return self._rows_design
+
+    @property
+    def _rows_design(self) -> Array:
+        return self._inside(self.design)
 
     def _panel_in(self, order: NDArray[np.intp], factor: Array) -> tuple[Panel, Orders]:
         """Rows in this order with a design in working units, and the rankings as orders of them."""
-        design, n = self._inside(self.design)[order] @ factor, len(order)
+        design, n = self._rows_design[order] @ factor, len(order)
         panel = Panel.of(self.user[order], design, np.zeros(n), len(self))
         codes = np.unique(self.ranking[order], return_inverse=True)[1]
         return panel, Orders.of(codes.astype(np.int64), self.observed[order])
@@ -239,27 +230,15 @@ class Rankings(PerUser):
         estimate = units.vectors(posterior_means(scored.squares, scored.weighted, 1.0))
         return estimate[:, 0] if self.n_dims == 1 else estimate
 
-    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
-        """Units of the latent vectors, and the likelihood in working units."""
+    def _check_fit(self) -> None:
         _ = self.observed
         if self.n_rankings < 2:
             raise InputError(f"A fit needs at least two rankings; got {self.n_rankings}.")
         self._check_columns()
-        if prior is None:
-            prior = self._latent_prior() if self.effects.none else self.likely_prior()
-        prior.check_size(self.n_dims, "behavior_prior")
-        self.effects.check_columns()
-        units, order, coefficient_units = (
-            Whitening.of(prior),
-            self._order,
-            self.effects.units(COMMON_SD),
-        )
-        panel, orders = self._panel_in(order, units.factor)
-        known = self._inside(self.design) @ prior.mean + self.effects.known(coefficient_units)
-        likelihood = RankingPanel(panel, orders, known[order])
-        return units, self.effects.around(
-            likelihood, coefficient_units, order, Scales(1.0, GROUP_SD)
-        )
+
+    def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
+        order = self._order
+        return RankingPanel(*self._panel_in(order, units.factor), known[order])
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """The ranking of each row besides."""

@@ -132,6 +132,12 @@ class Evidence(NamedTuple):
             constant=rows(self.constant), linear=rows(self.linear), precision=rows(self.precision)
         )
 
+    def log_likelihood(self, user: int, draws: NDArray[np.intp], latent: Array) -> Array:
+        """Of one user, given vectors (R, q) in some draws (R,)."""
+        constant, linear, precision = self.of_draws(draws, slice(user, user + 1))[:3]
+        bent = (precision[:, 0] @ latent[..., None])[..., 0]
+        return np.asarray(constant[:, 0] + ((linear[:, 0] - 0.5 * bent) * latent).sum(axis=1))
+
 
 class SampledEvidence(NamedTuple):
     """The same where it is no quadratic: log_likelihood(j, draws (R,), latent (R, q)), in the

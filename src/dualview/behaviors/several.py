@@ -6,7 +6,7 @@ The latent vector of a user is those of the behaviors laid end to end, in one Ga
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from dualview.behaviors.records import (
     own_params,
     with_name,
 )
-from dualview.behaviors.several_evidence import joint_evidence, nothing_known
 from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.behaviors.user_regression import UserRegression
 from dualview.errors import InputError
@@ -84,7 +83,7 @@ class SeveralBehaviors(Behavior):
         return made
 
     @classmethod
-    def _unmatched(cls, parts: dict[str, Behavior]) -> "SeveralBehaviors":
+    def _unmatched(cls, parts: dict[str, Behavior]) -> Self:
         """Observations that are matched with the users of a fit elsewhere."""
         made = cls.__new__(cls)
         made.parts, made.users = parts, None
@@ -200,7 +199,7 @@ class SeveralBehaviors(Behavior):
             found |= with_name({"kind": type(part).__name__} | part.fingerprint(), name)
         return found
 
-    def take(self, rows: Any) -> "SeveralBehaviors":
+    def take(self, rows: Any) -> Self:
         """Some observations only, by position or mask among those of all behaviors; everybody stays
         a user."""
         chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
@@ -215,7 +214,7 @@ class SeveralBehaviors(Behavior):
             name: part.take(places[(places >= a) & (places < b)] - a)
             for (name, part), a, b in bounds
         }
-        made = SeveralBehaviors._unmatched(parts)
+        made = type(self)._unmatched(parts)
         made.users = self.users
         return made
 
@@ -226,14 +225,6 @@ class SeveralBehaviors(Behavior):
             own = rows[(rows >= a) & (rows < b)] - a
             found.append(a + (part.whole(own) if len(own) else own))
         return np.concatenate(found)
-
-    def split(
-        self, n_splits: int = 5, *, seed: int = 0
-    ) -> "Iterator[tuple[SeveralBehaviors, SeveralBehaviors]]":
-        """Pairs (training, held out) for cross-validation over the observations of all
-        behaviors."""
-        for training, held_out in self.folds(n_splits, seed=seed):
-            yield self.take(training), self.take(held_out)
 
     def folds(
         self, n_splits: int = 5, *, seed: int = 0
@@ -570,3 +561,42 @@ def _prior_of(prior: GaussianPrior, block: Block, name: str) -> GaussianPrior:
             "together inside clusters is learned."
         )
     return GaussianPrior(prior.mean[block.own], prior.covariance[np.ix_(block.own, block.own)])
+
+
+def nothing_known(n_users: int, n_dims: int) -> Evidence:
+    """Of users without observations."""
+    return Evidence(
+        np.zeros((1, n_users)),
+        np.zeros((1, n_users, n_dims)),
+        np.zeros((1, n_users, n_dims, n_dims)),
+    )
+
+
+def joint_evidence(
+    parts: Sequence[Evidence | SampledEvidence], blocks: Sequence[Block]
+) -> Evidence | SampledEvidence:
+    """Log likelihoods add up. They are a quadratic where all of them are."""
+    quadratic = [part for part in parts if isinstance(part, Evidence)]
+    if len(quadratic) == len(parts):
+        return _sum(quadratic, blocks)
+
+    def log_likelihood(j: int, draws: NDArray[np.intp], latent: Array) -> Array:
+        total = np.zeros(len(latent))
+        for part, block in zip(parts, blocks, strict=True):
+            own = block.of(latent)
+            total += part.log_likelihood(j, draws, own)
+        return total
+
+    return SampledEvidence(log_likelihood)
+
+
+def _sum(parts: Sequence[Evidence], blocks: Sequence[Block]) -> Evidence:
+    n_draws = max(len(values) for part in parts for values in part[:3])
+    n_users, n_dims = parts[0].linear.shape[1], sum(len(block.own) for block in blocks)
+    constant, linear = np.zeros((n_draws, n_users)), np.zeros((n_draws, n_users, n_dims))
+    precision = np.zeros((n_draws, n_users, n_dims, n_dims))
+    for part, block in zip(parts, blocks, strict=True):
+        constant += part.constant
+        linear[..., block.own] = part.linear
+        precision[..., block.own[:, None], block.own] = part.precision
+    return Evidence(constant, linear, precision)

@@ -3,7 +3,10 @@
 participation (T, U) dense or sparse, outcome (T,), covariates (T, C), latent (U, 1).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,13 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dualview.behaviors.base import Behavior
 from dualview.behaviors.effects import Effects
-from dualview.behaviors.ids import Rows, counted, has_numbers, listed
+from dualview.behaviors.ids import (
+    Rows,
+    counted,
+    has_numbers,
+    joined_ids,
+    known_and_new,
+    listed,
+    places_among,
+)
 from dualview.behaviors.leave_one_out import MOST_WHOLE, ThreadsLeaveOneOut
+from dualview.behaviors.likelihoods.restricted import likely_prior as restricted_prior
+from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.behaviors.likelihoods.threads import ThreadRegression
-from dualview.behaviors.records import Evidence, Forecast, LatentPrior, Params, SampledEvidence
-from dualview.behaviors.threads_forecast import evidence_of, forecast_of
+from dualview.behaviors.predictor import LinearBehavior
+from dualview.behaviors.records import Evidence, LatentPrior, Params, SampledEvidence
 from dualview.behaviors.threads_given import (
     Named,
     check_coefficient_prior,
@@ -27,30 +39,23 @@ from dualview.behaviors.threads_given import (
     checked_users,
     coefficient_units,
     column_numbers,
+    outcome_variance,
+    stacked,
+    width_message,
 )
-from dualview.behaviors.threads_new import (
-    joined_threads,
-    matched_threads,
-    placed_columns,
-    with_participation,
-)
-from dualview.behaviors.threads_working import (
-    noise_constant,
-    regression_of,
-    restricted_prior,
-    ridge_of,
-    ridge_prior,
-    warn_of_confounding,
-)
+from dualview.behaviors.threads_noise import likely_noise
 from dualview.checks import (
     chosen_rows,
     column_names,
     index_names,
     participation_matrix,
     positive_number,
+    rows_text,
+    varies,
 )
-from dualview.errors import AbsentError, InputError
+from dualview.errors import AbsentError, DataWarning, InputError
 from dualview.files.digests import digest
+from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
@@ -59,10 +64,13 @@ _NOISE_IN_MANIFESTS: dict[Any, str | None] = {
     None: "likelihood",
     "paper": None,
 }  # as versions wrote it that had the paper's prior only
+# threads × levels², up to which the noise's constant has the effects of groups projected out
+_MOST_OF_GROUPS = 5e9
+_SOLVER_TOLERANCE = 1e-8  # relative differences between ridge estimates that are rounding
 _MOST_DENSE = 2_000_000  # cells of a participation matrix that is handed out whole
 
 
-class SharedOutcome(Behavior):
+class SharedOutcome(LinearBehavior):
     """Each observation is the sum of the latent coefficients of those who took part, plus noise:
     y_t ~ N(P_t f, 1/s_y).
 
@@ -106,6 +114,7 @@ class SharedOutcome(Behavior):
     """
 
     observations = "threads"
+    _names_all = True
 
     def __init__(
         self,
@@ -154,23 +163,14 @@ class SharedOutcome(Behavior):
             self._user_numbers is not None and self._user_numbers.labelled
         )
 
-    def matched(self, rows: Rows | None) -> "SharedOutcome":
-        """The same threads of the rows of X: columns by their ids, or by position where one side
-        has none."""
-        if rows is None:
-            return (
-                self
-                if self._user_numbers is None
-                else with_participation(self, self.participation, self.users)
-            )
-        if rows.ids is None:
-            return self._on_rows(rows)
+    def _seen(self) -> range:
+        return range(len(self))
+
+    def _on_ids(self, rows: Rows, ids: list[str]) -> "SharedOutcome":
         if self.has_ids:
-            return self.aligned(rows.ids)
-        self._refuse_counted(rows.ids)
-        return with_participation(
-            self, self.participation, rows.ids if len(self) == rows.n else None
-        )
+            return self.aligned(ids)
+        self._refuse_counted(ids)
+        return self._renamed(ids if len(self) == rows.n else None)
 
     def _refuse_counted(self, ids: Sequence[str]) -> None:
         """Raise where columns that pandas has counted may as well be called by these ids, and the
@@ -186,9 +186,8 @@ class SharedOutcome(Behavior):
             )
 
     def _on_rows(self, rows: Rows) -> "SharedOutcome":
-        """The same threads of the rows of an X without ids."""
         if self._user_numbers is None or self._user_numbers.increase or len(self) != rows.n:
-            return with_participation(self, self.participation, self.users)
+            return self._renamed(self.users)
         if not rows.is_table or set(self._user_numbers.ids) != set(counted(rows.n)):
             raise InputError(
                 "The columns of participation are called by numbers, "
@@ -198,10 +197,6 @@ class SharedOutcome(Behavior):
                 "ids: a DataFrame with ids as its index."
             )
         return self.aligned(counted(rows.n)).without_ids()
-
-    def without_ids(self) -> "SharedOutcome":
-        """The same threads, of users who are known by position."""
-        return with_participation(self, self.participation, None)
 
     def called_as(self, known: Sequence[str] | None) -> "SharedOutcome":
         """The same new threads, with numbers as names of columns read as the users of a fit are
@@ -214,42 +209,34 @@ class SharedOutcome(Behavior):
         if not numbers.labelled or (numbers.count_from_0 and not has_numbers(known or ())):
             return self.without_ids()
         if known is not None:
-            return with_participation(self, self.participation, numbers.ids)
-        width = int(numbers.values.max()) + 1
-        return with_participation(
-            self, placed_columns(self.participation, numbers.ids, counted(width)), None
-        )
+            return self._renamed(numbers.ids)
+        return self.with_users(numbers.values.tolist(), None, int(numbers.values.max()) + 1)
 
-    def among(self, users: Sequence[str]) -> "SharedOutcome":
-        """The same threads with a column for each of these users; who is missing here took part in
-        none."""
-        own = self.ids
-        if own is None or self.users == list(users):
-            return self
-        unknown = sorted(set(own) - set(users))
-        if unknown:
-            raise InputError(
-                f"these users are not among the rows of X, by their ids: {listed(unknown)}."
-            )
-        return with_participation(self, placed_columns(self.participation, own, users), list(users))
+    def with_users(
+        self, places: Sequence[int], users: list[str] | None, n_users: int | None = None
+    ) -> "SharedOutcome":
+        n = len(users) if users is not None else n_users or len(self)
+        matrix, order = self.participation, np.asarray(places, dtype=np.int64)
+        if not np.array_equal(order, np.arange(n)):
+            given = sparse.coo_array(matrix)
+            shape = (given.shape[0], n)
+            matrix = sparse.csr_array((given.data, (given.row, order[given.col])), shape=shape)
+        return self._with_participation(matrix, users)
 
     def aligned(self, users: Sequence[str]) -> "SharedOutcome":
-        """The same threads with the users in this order."""
-        own = self.ids
-        if own is None or self.users == list(users):
-            return self
-        place = {user: u for u, user in enumerate(own)}
-        missing = [user for user in users if user not in place]
-        extra = sorted(set(own) - set(users))
-        if missing or extra:
-            parts = [f"only in X: {', '.join(missing[:5])}"] if missing else []
-            parts += [f"only in the behavior: {', '.join(extra[:5])}"] if extra else []
-            raise InputError(
-                f"X and behavior must be of the same users, by their ids; {'; '.join(parts)}."
-            )
-        return with_participation(
-            self, self.participation[:, [place[user] for user in users]], list(users)
-        )
+        """The same threads with the users in this order; columns stay dense where they are."""
+        found = super().aligned(users)
+        if found is not self:
+            place = {user: u for u, user in enumerate(self.ids or ())}
+            found.participation = self.participation[:, [place[user] for user in users]]
+        return found
+
+    def _with_participation(self, participation: Any, users: list[str] | None) -> "SharedOutcome":
+        """The same threads with other columns of users, and their ids."""
+        other = copy.copy(self)
+        other.__dict__.pop("noise_constant", None)
+        other.participation, other.users, other._user_numbers = participation, users, None
+        return other
 
     def advice(self, n_rows: int) -> str:
         """What to do when X has another number of rows than there are users."""
@@ -383,7 +370,7 @@ class SharedOutcome(Behavior):
             (own.data, (own.indices, np.full(own.nnz, user))), shape=columns.shape
         )
         rest.eliminate_zeros()
-        wide = with_participation(self, sparse.csr_array(sparse.hstack([rest, own])), None)
+        wide = self._with_participation(sparse.csr_array(sparse.hstack([rest, own])), None)
         return wide.take(np.sort(own.indices))
 
     def evidence_of_users(
@@ -438,13 +425,6 @@ class SharedOutcome(Behavior):
             return None
         return Named(self.covariates[rows], self.covariate_names)
 
-    def split(
-        self, n_splits: int = 5, *, seed: int = 0
-    ) -> Iterator[tuple["SharedOutcome", "SharedOutcome"]]:
-        """Pairs (training threads, held-out threads) for cross-validation over observations."""
-        for training, held_out in self.folds(n_splits, seed=seed):
-            yield self.take(training), self.take(held_out)
-
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the threads and the options, by name."""
         prior = self.coefficient_prior
@@ -460,12 +440,82 @@ class SharedOutcome(Behavior):
 
     def ridge_estimate(self) -> Array:
         """f̂ of (M11), (U,); intercept and covariates enter unpenalised."""
-        return ridge_of(self)
+        penalty = self.ridge * self._weight_unit() ** 2
+        return ridge_estimate(
+            self.participation, self._ungrouped(), self.coefficient_design, penalty
+        )
+
+    def _ridge_prior(self) -> GaussianPrior:
+        """Mean and variance of the ridge estimate, (M11)."""
+        estimate = self.ridge_estimate()
+        if not varies(estimate, _SOLVER_TOLERANCE):
+            outcome_variance(self.observed)
+            raise InputError(
+                "The ridge estimates of the latent coefficients are all equal, so the behavior "
+                "view has no scale: does participation differ between users? To fit anyway, give "
+                "behavior_prior=GaussianPrior(m, variance)."
+            )
+        return GaussianPrior(estimate.mean(), float(np.var(estimate, ddof=1)))
 
     @cached_property
     def noise_constant(self) -> float:
-        """σ_0² of the noise's prior, (M9): ``noise_variance`` where it is a number."""
-        return noise_constant(self)
+        """σ_0² of (M9): as given, the outcome's variance as in the paper, or what the restricted
+        likelihood estimates."""
+        if isinstance(self.noise_variance, float):
+            return self.noise_variance
+        variance = outcome_variance(self.observed)
+        if self.noise_variance == "paper":
+            return variance
+        outcome, outside, n_levels = (
+            self.observed,
+            self.coefficient_design,
+            int(self.effects.bounds[-1]),
+        )
+        if (
+            n_levels > self.n_observations // 2
+            or self.n_observations * n_levels**2 > _MOST_OF_GROUPS
+        ):
+            outcome = self._ungrouped()
+        elif n_levels:
+            outside = np.hstack(
+                [outside, *(levels.toarray() for levels in self.effects.indicators())]
+            )
+        found = likely_noise(self.participation, outcome, outside)
+        return variance if found is None else found
+
+    def _ungrouped(self) -> Array:
+        """The outcomes less a quick estimate of the effects of groups."""
+        if self.effects.none:
+            return self.observed
+        totals = np.asarray(self.participation.sum(axis=1)).reshape(-1, 1)
+        design = np.hstack([totals, self.coefficient_design])
+        return self.observed - self.effects.quick_estimate(design, self.observed)
+
+    def _weight_unit(self) -> float:
+        """Mean total weight of a thread, to 12 digits: 1 exactly where rows sum to one up to
+        rounding."""
+        unit = float(abs(self.participation).sum()) / self.n_observations
+        return float(f"{unit:.12g}") if unit > 0.0 else 1.0
+
+    def _warn_of_confounding(self) -> None:
+        """Warn of an intercept that adding a number to every coefficient would replace, unless its
+        prior was chosen."""
+        totals = np.asarray(self.participation.sum(axis=1)).ravel()
+        if (
+            self.intercept
+            and self.coefficient_prior is None
+            and totals.any()
+            and not varies(totals)
+        ):
+            warnings.warn(
+                f"The weights of every thread add up to the same total ({totals[0]:.3g}), so an "
+                "intercept cannot be told apart "
+                "from the mean of the users' coefficients: only their sum is known, and both mix "
+                "slowly. Predictions are not "
+                "affected. Use intercept=False, or weights that are not divided by their sum.",
+                DataWarning,
+                stacklevel=5,
+            )
 
     @property
     def observed(self) -> Array:
@@ -485,7 +535,10 @@ class SharedOutcome(Behavior):
         outcomes are most likely. Ridge estimates vary with the noise too, and when users have few
         threads most of their variance is that.
         """
-        return restricted_prior(self, features)
+        outcome_variance(self.observed)
+        return restricted_prior(
+            self.participation, self._ungrouped(), self.coefficient_design, features
+        )
 
     def coefficient_units(self) -> Whitening:
         """The units in which intercept and slopes have the prior N(0, I); from the data where no
@@ -506,31 +559,109 @@ class SharedOutcome(Behavior):
             + self.effects.param_names
         )
 
-    def forecast(self, new: Any, latent: Array, params: Params, n_new: int) -> Forecast:
-        """The distribution of new outcomes given S draws: latent (S, U) and params in the user's
-        units.
+    @property
+    def _acts_outside(self) -> bool:
+        return bool(self.coefficient_names) or super()._acts_outside
 
-        new: a SharedOutcome or a bare participation matrix, columns the users of the fit and then
-        n_new unknown ones.
-        """
-        return forecast_of(self.like(new, n_new), latent, params)
+    def outside(self, params: Params, cases: slice = slice(None), drawn: bool = False) -> Array:
+        """Intercept and slopes besides."""
+        found = super().outside(params, cases, drawn)
+        if not self.coefficient_names:
+            return found
+        return np.asarray(params["coefficients"] @ self.coefficient_design[cases].T + found)
+
+    def family(self, new: "SharedOutcome", params: Params, n_draws: int) -> NormalOutcome:  # noqa: ARG002
+        """Numbers with normal noise."""
+        return NormalOutcome(1.0 / np.sqrt(params["noise_precision"]))
+
+    def _known_locations(
+        self, new: "SharedOutcome", latent: Array, params: Params | None = None
+    ) -> Callable[[slice], Array]:
+        known = new.participation[:, : len(self)]
+
+        def locations(cases: slice) -> Array:
+            expected = np.asarray(known[cases] @ latent.T).T
+            return expected + new.outside(params or {}, cases) if new._acts_outside else expected
+
+        return locations
+
+    def _loads(self, new: "SharedOutcome", n_new: int) -> Any:  # noqa: ARG002
+        return sparse.csr_array(new.participation[:, len(self) :])
 
     def evidence(self, new: Any, latent: Array, params: Params, n_new: int) -> Evidence:
         """What outcomes of threads with new users say of each one's coefficient, given S draws of
         everybody else's."""
-        return evidence_of(self.like(new, n_new), latent, params)
+        threads = self.like(new, n_new)
+        loads = self._loads(threads, n_new)
+        crowded = np.diff(loads.indptr) > 1
+        if crowded.any():
+            raise InputError(
+                f"Each thread may have one new user; {rows_text(crowded)} of behavior_new have "
+                "more. Without a new fit their coefficients cannot be told apart: leave those "
+                "threads out, or fit again with these users."
+            )
+        everything = slice(0, threads.n_observations)
+        residual = threads.observed - self._known_locations(threads, latent, params)(everything)
+        if threads.effects.has_unseen:
+            residual = residual - (threads.outside(params, drawn=True) - threads.outside(params))
+        precision = params["noise_precision"][:, None]
+        squares = np.asarray(loads.multiply(loads).sum(axis=0))
+        taking_part = np.asarray((loads != 0).astype(float).toarray())
+        log_density = 0.5 * np.log(precision / (2 * np.pi)) - 0.5 * precision * residual**2
+        linear, curvature = precision * (residual @ loads), precision * squares
+        return Evidence(log_density @ taking_part, linear[..., None], curvature[..., None, None])
 
     def like(self, new: Any, n_new: int) -> "SharedOutcome":
         """New threads, checked to be of the users of the fit and n_new others, with the same
         covariates."""
-        return matched_threads(self, self.threads(new), n_new)
+        threads = self.threads(new).called_as(self.users)
+        if self.users is not None and threads.users is not None:
+            everybody = known_and_new(threads.users, self.users, n_new, "threads")
+            threads = threads.with_users(
+                places_among(threads.users, everybody, "threads"), everybody
+            )
+        n_known, (n_threads, width) = len(self), threads.participation.shape
+        alone = n_new > 0 and width == n_new
+        if not alone and width != n_known + n_new:
+            raise InputError(width_message(threads.participation.shape, n_known, n_new))
+        if threads.coefficient_names != self.coefficient_names:
+            raise InputError(
+                "New threads must have the coefficients of the fit, "
+                f"{self.coefficient_names or 'none'}; got "
+                f"{threads.coefficient_names or 'none'}. Pass SharedOutcome(participation, "
+                "covariates=..., intercept=...)."
+            )
+        participation = threads.participation
+        if alone:
+            silent = sparse.csr_array((n_threads, n_known))
+            participation = sparse.hstack([silent, sparse.csr_array(participation)], format="csr")
+        matched = threads._with_participation(participation, threads.users)
+        matched.effects = self.effects.like(threads.effects)
+        return matched
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> "SharedOutcome":
         """These threads and new ones, which have outcomes too; covariates and options are those of
         these threads."""
         if not self.effects.none:
             raise self._takes_no_more("with groups")
-        return joined_threads(self, None if new is None else self.threads(new), n_new, users)
+        everybody = None if users is None else list(users)
+        if new is None:
+            nothing = sparse.csr_array((0, len(self) + n_new))
+            return self._with_participation(stacked(self.participation, nothing, n_new), everybody)
+        new = self.threads(new).called_as(users)
+        if new.users is not None and users is not None:
+            new = new.with_users(places_among(new.users, users, "threads"), None, len(users))
+        threads = self.like(new, n_new)
+        both = self._with_participation(
+            stacked(self.participation, threads.participation, n_new), everybody
+        )
+        both.__dict__.pop("coefficient_design", None)
+        both.outcome = np.concatenate([self.observed, threads.observed])
+        if self.covariates is not None and threads.covariates is not None:
+            both.covariates = np.vstack([self.covariates, threads.covariates])
+        both.observation_ids = joined_ids(self.observation_ids, threads.observation_ids, "threads")
+        both.effects = Effects.of(both.n_observations, None, None, None, None)
+        return both
 
     def threads(self, new: Any) -> "SharedOutcome":
         """New threads; a bare matrix is short for those without covariates."""
@@ -542,8 +673,37 @@ class SharedOutcome(Behavior):
         """Units of the latent coefficients, and the regression in working units."""
         if self.n_observations < 2:
             raise InputError(f"A fit needs at least two threads; got {self.n_observations}.")
-        warn_of_confounding(self)
+        self._warn_of_confounding()
         if prior is None:
-            prior = ridge_prior(self)
+            prior = self._ridge_prior()
         prior.check_size(1, "behavior_prior")
-        return regression_of(self, prior)
+        return self._regression(prior)
+
+    def _regression(self, prior: GaussianPrior) -> tuple[Whitening, ThreadRegression]:
+        """Units of the latent coefficients, and the regression in working units."""
+        noise_variance = self.noise_constant
+        units = Whitening.of(prior)
+        coefficient_units = self.coefficient_units()
+        sd = np.sqrt(noise_variance)
+        self.effects.check_columns()
+        expected = self.participation @ np.full(len(self), prior.mean[0])
+        expected = expected + self.coefficient_design @ coefficient_units.mean
+        regression = ThreadRegression(
+            design=self.participation * (units.factor[0, 0] / sd),
+            coefficient_design=self.coefficient_design @ coefficient_units.factor / sd,
+            outcome=(self.observed - expected) / sd,
+            noise_variance=noise_variance,
+            coefficient_units=coefficient_units,
+        )
+        if self.effects.none:
+            return units, regression
+        n_common, effects = regression.n_coefficients, self.effects
+        columns = [sparse.csr_array(regression.coefficient_design), *effects.indicators()]
+        spread = float(np.std(regression.outcome, ddof=1))
+        return units, replace(
+            regression,
+            design=sparse.csr_array(regression.design),
+            coefficient_design=sparse.hstack(columns, format="csr"),
+            bounds=n_common + effects.bounds,
+            scales=np.full(len(effects.factors), spread),
+        )

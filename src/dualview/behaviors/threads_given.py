@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dualview.behaviors.ids import Numbers, are_numbers, check_distinct, checked_ids, whole_numbers
 from dualview.checks import (
@@ -150,3 +151,38 @@ def _shape_message(shape: tuple[int, ...], n_outcomes: int) -> str:
     if shape[1] == n_outcomes:
         return f"{message} It looks transposed: pass participation.T."
     return f"{message} Give each row of participation one outcome."
+
+
+def stacked(before: Any, new: Any, n_new: int) -> Any:
+    """Participation in threads of before and in new ones, in which n_new more users take part."""
+    if sparse.issparse(before):
+        silent = sparse.csr_array((before.shape[0], n_new))
+        return sparse.csr_array(
+            sparse.vstack([sparse.hstack([before, silent]), sparse.csr_array(new)])
+        )
+    wide = np.hstack([before, np.zeros((len(before), n_new))])
+    return np.vstack([wide, new.toarray() if sparse.issparse(new) else new])
+
+
+def width_message(shape: tuple[int, ...], n_known: int, n_new: int) -> str:
+    """What is wrong with new threads whose participation has this shape."""
+    n_threads, width = shape
+    message = (
+        f"New threads must be of the {n_known} users of the fit, (n_threads, {n_known}); "
+        f"got {shape}."
+    )
+    if n_new:
+        message = (
+            f"New threads must have a column for each of the {n_known} users of the fit and then "
+            f"for each of the {n_new} new "
+            f"users, {n_known + n_new} in all; got {width}."
+        )
+    elif n_threads == n_known:
+        message += " It looks transposed: pass participation.T."
+    elif width > n_known:
+        message += (
+            f" Columns {n_known} to {width - 1} are users unknown to the fit: give their "
+            "features as X_new, or leave out the "
+            "threads they take part in."
+        )
+    return message

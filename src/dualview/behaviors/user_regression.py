@@ -12,23 +12,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import ledoit_wolf
 
-from dualview.behaviors import noise_guess
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Scales
-from dualview.behaviors.interval_regression import Ends, Frame, interval_regression
+from dualview.behaviors.likelihoods.interval import Ends, Frame, interval_regression
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.likelihoods.student import (
     TYPICAL,
     OwnNoiseRegression,
     StudentRegression,
 )
-from dualview.behaviors.noise_options import (
+from dualview.behaviors.noise import (
     WITH_DOF,
     checked_noise,
     positive_rows,
     refuse_learnt_noise,
+    residual_variance,
+    worth,
 )
-from dualview.behaviors.panel import Panel, PerUser, check_rank, design_matrix, posterior_means
+from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
 from dualview.behaviors.records import (
     Array,
@@ -176,7 +177,7 @@ class UserRegression(PerUser):
 
     def _copy(self) -> Self:
         other = super()._copy()
-        for name in ("_ends", "_numbers"):
+        for name in ("_ends", "_numbers", "_noise_prior"):
             other.__dict__.pop(name, None)
         return other
 
@@ -231,17 +232,12 @@ class UserRegression(PerUser):
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
         """These observations and new ones, which have outcomes too; options are those of these
         observations."""
-        if self.recorded is not None or self.standard_errors is not None:
-            raise self._takes_no_more(
-                "whose outcomes are not exact numbers, or have standard errors,"
-            )
+        if self.recorded is not None:
+            raise self._takes_no_more("whose outcomes are not exact numbers")
         both = self._joined(new, n_new, users)
-        if new is not None and (self.weights is not None or new.weights is not None):
-            parts = (
-                np.ones(one.n_observations) if one.weights is None else one.weights
-                for one in (self, new)
-            )
-            both.weights = np.concatenate(list(parts))
+        if new is not None:
+            both.weights = _joined_rows(self, new, "weights")
+            both.standard_errors = _joined_rows(self, new, "standard_errors")
         return both
 
     def _recorded_like(self, new: Self) -> Recorded | None:
@@ -361,19 +357,17 @@ class UserRegression(PerUser):
         part.noise = self.noise if self.noise == "student" else "shared"
         return part
 
-    @property
+    @cached_property
     def _noise_prior(self) -> NoisePrior:
         """σ_0² and ν."""
         if self.standard_errors is not None:
             return NoisePrior(1.0, 1.0)
-        variance = self.noise_variance or noise_guess.residual_variance(
+        variance = self.noise_variance or residual_variance(
             self._panel, self._ridge(), self._penalty
         )
         return NoisePrior(
             variance,
-            noise_guess.worth(self._panel, *self._ends)
-            if self._known_dof is None
-            else self._known_dof,
+            worth(self._panel, *self._ends) if self._known_dof is None else self._known_dof,
         )
 
     def _warn_of_few(self) -> None:
@@ -388,7 +382,7 @@ class UserRegression(PerUser):
                 'between users. Give the design fewer columns, or use pooling="cluster", which '
                 "gives a cluster one regression.",
                 DataWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def _warn_of_scores(self) -> None:
@@ -407,53 +401,49 @@ class UserRegression(PerUser):
             'UserRegression(..., outcome_kind="rounded"), which takes scores for rounded '
             "numbers, or OrdinalOutcomes.",
             DataWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
-    def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:
-        """Units of the latent vectors, and the regression in working units."""
+    def _check_fit(self) -> None:
+        super()._check_fit()
         outcome = self._numbers
-        if self.n_observations < 2:
-            raise InputError(f"A fit needs at least two observations; got {self.n_observations}.")
-        check_rank(self.design, self.names)
-        if prior is None:
-            prior = self._latent_prior() if self.effects.none else self.likely_prior()
-        prior.check_size(self.n_dims, "behavior_prior")
         if not (self.noise_variance or varies(outcome)):
             raise InputError(
                 f"outcome is constant ({outcome[0]:g} throughout): there is nothing to explain."
             )
         self._warn_of_few()
         self._warn_of_scores()
-        self.effects.check_columns()
-        noise_prior = self._noise_prior
-        units, sd = Whitening.of(prior), np.sqrt(noise_prior.variance)
-        spread = float(np.std(outcome, ddof=1))
-        coefficient_units = self.effects.units(spread)
-        known = self.design @ prior.mean
-        if self.effects.names or self.effects.offset.any():
-            known = known + self.effects.known(coefficient_units)
+
+    @property
+    def _common_scale(self) -> float:
+        return float(np.std(self._numbers, ddof=1))
+
+    def _scales(self) -> Scales:
+        return Scales(np.sqrt(self._noise_prior.variance), self._common_scale, self._roots)
+
+    def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
+        noise_prior, roots = self._noise_prior, self._roots
+        sd = np.sqrt(noise_prior.variance)
         panel = Panel.of(
             self.user,
             self._scaled(self.design @ units.factor / sd),
-            self._scaled((outcome - known) / sd),
+            self._scaled((self._numbers - known) / sd),
             len(self),
         )
-        by_cluster, known_noise = self.noise == "cluster", self.standard_errors is not None
-        likelihood = PanelRegression(panel, noise_prior, by_cluster, known_noise=known_noise)
-        if self.recorded is not None:
-            frame = Frame(
-                self._order,
-                known,
-                np.full(len(known), sd) if self._roots is None else sd / self._roots,
-            )
-            likelihood = interval_regression(likelihood, self.recorded, Ends(*self._ends), frame)
-        elif self.noise in WITH_DOF:
+        if self.noise in WITH_DOF:
             kind = StudentRegression if self.noise == "student" else OwnNoiseRegression
-            likelihood = kind(panel, noise_prior, dof=self.degrees_of_freedom)
-        return units, self.effects.around(
-            likelihood, coefficient_units, self._order, Scales(sd, spread, self._roots)
+            return kind(panel, noise_prior, dof=self.degrees_of_freedom)
+        likelihood = PanelRegression(
+            panel,
+            noise_prior,
+            self.noise == "cluster",
+            known_noise=self.standard_errors is not None,
         )
+        if self.recorded is None:
+            return likelihood
+        sds = np.full(len(known), sd) if roots is None else sd / roots
+        frame = Frame(self._order, known, sds)
+        return interval_regression(likelihood, self.recorded, Ends(*self._ends), frame)
 
     @property
     def param_names(self) -> list[str]:
@@ -562,3 +552,14 @@ class UserRegression(PerUser):
         if self.noise == "shared":
             return by_one.under(precision, slice(None))
         return by_one._replace(noise=self._own_noise(params, len(latent)))
+
+
+def _joined_rows(one: UserRegression, other: UserRegression, name: str) -> Array | None:
+    """What rows of both have by this name, 1 where one has none; None where both have none."""
+    parts = [getattr(behavior, name) for behavior in (one, other)]
+    if all(part is None for part in parts):
+        return None
+    sizes = (one.n_observations, other.n_observations)
+    return np.concatenate(
+        [np.ones(n) if part is None else part for n, part in zip(sizes, parts, strict=True)]
+    )

@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 from dualview.behaviors.likelihoods.soft import SoftPrior
-from dualview.behaviors.likelihoods.soft_logit import SoftLogit, expected_weights
+from dualview.behaviors.likelihoods.soft_users import SoftLogit, expected_weights
 from dualview.errors import InputError
 
 N_USERS = 20

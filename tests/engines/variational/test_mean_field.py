@@ -65,7 +65,7 @@ MODELS = {
 }
 
 
-def _panel_model(n_users: int = 12) -> Model:
+def _panel_model(n_users: int = 12, **options) -> Model:
     rng = np.random.default_rng(4)
     user = np.repeat(np.arange(n_users), 4)[:-4]  # the last user has no observations
     design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
@@ -73,7 +73,8 @@ def _panel_model(n_users: int = 12) -> Model:
         np.arange(n_users)[:, None] % 2, [1.0, 2.0], [-1.0, 0.0]
     ) + 0.3 * rng.standard_normal((n_users, 2))
     outcome = np.einsum("nq,nq->n", design, latent[user]) + 0.4 * rng.standard_normal(len(user))
-    likelihood = dv.UserRegression(user, design, outcome, n_users=n_users).prepare(None)[1]
+    behavior = dv.UserRegression(user, design, outcome, n_users=n_users, **options)
+    likelihood = behavior.prepare(None)[1]
     return Model(partition_prior(None), rng.standard_normal((n_users, 2)), likelihood, n_users)
 
 
@@ -91,6 +92,10 @@ def _answers_model(n_users: int = 12) -> Model:
 
 
 MODELS["per-user regressions"] = (_panel_model, 3)
+MODELS["known standard errors"] = (
+    lambda: _panel_model(standard_errors=np.linspace(0.3, 0.6, 44)),
+    3,
+)
 MODELS["yes or no"] = (_answers_model, 3)
 
 

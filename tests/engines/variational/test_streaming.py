@@ -275,9 +275,8 @@ def test_what_cannot_be_appended_is_an_error(data: Data, X, y, text: str) -> Non
             "A UserRegression with effects outside the mixture cannot",
         ),
         (
-            dv.UserRegression([0, 1], [[1.0], [1.0]], [1.0, 2.0], standard_errors=[1.0, 1.0]),
-            "A UserRegression whose outcomes are not exact numbers, or have standard errors, "
-            "cannot",
+            dv.UserRegression([0, 1], [[1.0], [1.0]], [1.0, 2.0], outcome_kind="rounded"),
+            "A UserRegression whose outcomes are not exact numbers cannot",
         ),
     ],
 )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import lsmr
 
-from dualview.behaviors.base import Likelihood
+from dualview.behaviors.base import Around, Likelihood
 from dualview.behaviors.likelihoods.effects_draw import (
     Drawn,
     SparseDesign,
@@ -31,13 +31,11 @@ from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.records import Array, Params, Prior, Recentered
 from dualview.distributions import Normal
 from dualview.numerics.compiling import compiled
-from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.messages import Terms
 from dualview.numerics.slice_sampling import sampler
 from dualview.numerics.streams import stream_of
 from dualview.units import Whitening
 
-_OWN = ("common", "group_effects", "group_sd")
 _ROUNDING = 1e-9  # of a column of the latent design: what effects that stand for it may leave of it
 _DOF = 3.0
 _WIDTH = 1.0  # of slices of ln τ
@@ -237,7 +235,7 @@ class EffectUnits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class WithEffects(Likelihood):
+class WithEffects(Around):
     """A likelihood with effects outside the mixture.
 
     inner: the likelihood without them, which takes them as an offset. design: D of all effects,
@@ -252,34 +250,12 @@ class WithEffects(Likelihood):
     scales: Array
     units: EffectUnits
 
-    @property
-    def n_dims(self) -> int:
-        return self.inner.n_dims
-
-    @property
-    def hyperprior(self) -> Hyperprior:
-        """That of the likelihood inside."""
-        return self.inner.hyperprior
-
-    @property
-    def one_user_each(self) -> bool:
-        """Observations belong to one user each."""
-        return True
-
-    @property
-    def per_user(self) -> tuple[str, ...]:
-        """Those parameters of the likelihood inside of which every user has one."""
-        return self.inner.per_user
+    _outer = ("common", "group_effects", "group_sd")
 
     @property
     def prior(self) -> EffectPrior:
         """Of all effects."""
         return EffectPrior(self.bounds, self.scales)
-
-    @staticmethod
-    def _own(params: Params) -> Params:
-        """The parameters of the likelihood inside."""
-        return {name: value for name, value in params.items() if name not in _OWN}
 
     @staticmethod
     def effects(params: Params) -> Array:

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.base import Likelihood
+from dualview.behaviors.base import Around, Likelihood
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.records import Params, Prior, Recentered
 from dualview.distributions import G, Normal
-from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.messages import Terms
 from dualview.units import Whitening
 
@@ -140,7 +139,7 @@ class LinearLink:
 
 
 @dataclass(frozen=True)
-class LinkedLikelihood(Likelihood):
+class LinkedLikelihood(Around):
     """A likelihood of f = g + Γ ã, seen by the sampler as one of g, with Γ and t among its
     parameters.
 
@@ -167,24 +166,7 @@ class LinkedLikelihood(Likelihood):
             feature_units,
         )
 
-    @property
-    def n_dims(self) -> int:
-        return self.inner.n_dims
-
-    @property
-    def hyperprior(self) -> Hyperprior:
-        """That of the likelihood inside."""
-        return self.inner.hyperprior
-
-    @property
-    def one_user_each(self) -> bool:
-        """Whether observations belong to one user each."""
-        return self.inner.one_user_each
-
-    @property
-    def per_user(self) -> tuple[str, ...]:
-        """Those parameters of the likelihood inside of which every user has one."""
-        return self.inner.per_user
+    _outer = ("slopes", "slope_precision")
 
     @property
     def follows_features(self) -> bool:
@@ -198,15 +180,6 @@ class LinkedLikelihood(Likelihood):
     @staticmethod
     def _slopes(params: Params) -> Slopes:
         return Slopes(params["slopes"], params["slope_precision"])
-
-    @staticmethod
-    def _own(params: Params) -> Params:
-        """The parameters of the likelihood inside."""
-        return {
-            name: value
-            for name, value in params.items()
-            if name not in ("slopes", "slope_precision")
-        }
 
     def functions(self, deviations: Array, params: Params) -> Array:
         """f = g + Γ ã."""

@@ -19,7 +19,7 @@ from dualview.behaviors.likelihoods import logit_location
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
 from dualview.behaviors.likelihoods.panel import UserRows
 from dualview.behaviors.likelihoods.regression import coefficient_draw
-from dualview.behaviors.likelihoods.soft_logit import SoftLogit
+from dualview.behaviors.likelihoods.soft_users import SoftLogit
 from dualview.behaviors.panel import Panel, posterior_means
 from dualview.behaviors.records import Array, Params, Prior
 from dualview.numerics import polya_gamma

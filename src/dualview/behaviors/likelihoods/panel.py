@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.conjugate import Conjugate
-from dualview.behaviors.likelihoods.soft_panel import PanelEquations, SoftPanel
+from dualview.behaviors.likelihoods.soft_users import PanelEquations, SoftPanel
 from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
 from dualview.behaviors.records import Array, Params, Prior
 from dualview.distributions import G
@@ -157,15 +157,15 @@ class PanelRegression(UserRows):
 
     @property
     def can_approximate(self) -> bool:
-        """With a noise that all share and that is learnt, and nothing added to the locations."""
-        return not (self.by_cluster or self.known_noise or self.offset is not None)
+        """With a noise that all share, and nothing added to the locations."""
+        return not self.by_cluster and self.offset is None
 
     def approximate(self) -> SoftPanel:
         """q of all latent vectors together."""
         if not self.can_approximate:
             raise NotImplementedError(
                 f"{type(self).__name__} has a variational approximation only with one noise for "
-                "all, which is learnt."
+                "all."
             )
         return SoftPanel.start(
             PanelEquations(self, self.panel.squares, self.panel.weighted, self._working_prior)

@@ -4,11 +4,15 @@ own parameters.
 K components, U users, q dimensions of a latent vector.
 """
 
+import math
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dualview.distributions import G
 
 Array = NDArray[np.float64]
 
@@ -35,6 +39,10 @@ class LatentDraws(NamedTuple):
     latent: Array
     means: Array | None
     params: list[dict[str, Any]]
+
+
+_LOG_2PI = math.log(2.0 * math.pi)
+_UNIT = G(1.0, 1.0)
 
 
 class LatentApproximation(ABC):
@@ -82,3 +90,36 @@ class LatentApproximation(ABC):
         """:meth:`bound`; where that is known up to a constant only, with an estimate of the
         constant."""
         return self.bound()
+
+
+class LearnedNoise(LatentApproximation):
+    """q with a factor q(s) of one noise precision. A subclass is a frozen dataclass with this
+    field."""
+
+    noise: G
+
+    def numbers(self) -> Array:
+        """ln of the inverse scale of q(s)."""
+        return np.log([self.noise.inverse_scale])
+
+    def with_numbers(self, numbers: Array) -> Self:
+        noise = G(self.noise.dof, float(np.exp(numbers[0])))
+        return replace(self, noise=noise)  # type: ignore[type-var]
+
+
+def expected_log_noise(noise: G, n: int, misfit: float, prior: G = _UNIT) -> float:
+    """E ln p(y | f, s) + E ln p(s) + the entropy of q(s), of n observations with this expected sum
+    of squares."""
+    half = 0.5 * prior.dof
+    log_prior = (
+        half * math.log(0.5 * prior.inverse_scale)
+        - math.lgamma(half)
+        + (half - 1.0) * noise.mean_log
+    )
+    log_prior -= 0.5 * prior.inverse_scale * noise.mean
+    return (
+        0.5 * n * (noise.mean_log - _LOG_2PI)
+        - 0.5 * noise.mean * misfit
+        + log_prior
+        + noise.entropy
+    )

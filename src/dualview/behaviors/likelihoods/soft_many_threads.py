@@ -29,8 +29,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.likelihoods.soft import LatentApproximation, LatentDraws, SoftPrior
-from dualview.behaviors.likelihoods.soft_threads import expected_log_noise
+from dualview.behaviors.likelihoods.soft import (
+    LatentDraws,
+    LearnedNoise,
+    SoftPrior,
+    expected_log_noise,
+)
 from dualview.behaviors.likelihoods.systems import SparseRows, improve
 from dualview.behaviors.records import Params
 from dualview.distributions import G
@@ -230,7 +234,7 @@ class Covariance:
 
 
 @dataclass(frozen=True)
-class SoftManyThreads(LatentApproximation):
+class SoftManyThreads(LearnedNoise):
     """q(f, e) q(s_y). mean (N,). log_scale: ln|Λ| of the covariance, up to a constant, by its
     changes from update to update."""
 
@@ -319,13 +323,6 @@ class SoftManyThreads(LatentApproximation):
     def reported_bound(self) -> float:
         """With an estimate of ln|Λ|."""
         return self._bound(self.covariance.log_determinant)
-
-    def numbers(self) -> Array:
-        """ln of the inverse scale of q(s_y)."""
-        return np.log([self.noise.inverse_scale])
-
-    def with_numbers(self, numbers: Array) -> "SoftManyThreads":
-        return replace(self, noise=G(self.noise.dof, float(np.exp(numbers[0]))))
 
     def draws(self, rng: np.random.Generator, n: int) -> LatentDraws:
         """Each by a system of its own with a right-hand side drawn from N(0, Λ)."""

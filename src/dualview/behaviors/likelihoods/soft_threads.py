@@ -21,13 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
-from dualview.behaviors.likelihoods.soft import LatentApproximation, LatentDraws, SoftPrior
+from dualview.behaviors.likelihoods.soft import (
+    LatentDraws,
+    LearnedNoise,
+    SoftPrior,
+    expected_log_noise,
+)
 from dualview.distributions import G
 
 Array = NDArray[np.float64]
 
 _LOG_2PI = math.log(2.0 * math.pi)
-_UNIT = G(1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class ThreadEquations:
 
 
 @dataclass(frozen=True)
-class SoftThreads(LatentApproximation):
+class SoftThreads(LearnedNoise):
     """q(f, e, μ) q(s_y). mean (N + K,), factor: of Λ, lower; noise: q(s_y)."""
 
     equations: ThreadEquations
@@ -147,13 +151,6 @@ class SoftThreads(LatentApproximation):
             - float(np.log(np.diagonal(self.factor)).sum())
         )
 
-    def numbers(self) -> Array:
-        """ln of the inverse scale of q(s_y)."""
-        return np.log([self.noise.inverse_scale])
-
-    def with_numbers(self, numbers: Array) -> "SoftThreads":
-        return replace(self, noise=G(self.noise.dof, float(np.exp(numbers[0]))))
-
     def draws(self, rng: np.random.Generator, n: int) -> LatentDraws:
         """Draws of g and of s_y."""
         noise = rng.standard_normal((len(self.mean), n))
@@ -178,21 +175,3 @@ class SoftThreads(LatentApproximation):
             )
             found[i] = self.equations.likelihood.log_density(draws.latent[i], params) - own
         return found
-
-
-def expected_log_noise(noise: G, n: int, misfit: float, prior: G = _UNIT) -> float:
-    """E ln p(y | f, s) + E ln p(s) + the entropy of q(s), of n observations with this expected sum
-    of squares."""
-    half = 0.5 * prior.dof
-    log_prior = (
-        half * math.log(0.5 * prior.inverse_scale)
-        - math.lgamma(half)
-        + (half - 1.0) * noise.mean_log
-    )
-    log_prior -= 0.5 * prior.inverse_scale * noise.mean
-    return (
-        0.5 * n * (noise.mean_log - _LOG_2PI)
-        - 0.5 * noise.mean * misfit
-        + log_prior
-        + noise.entropy
-    )
