@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 import dualview as dv
 from dualview.errors import InputError
 from dualview.inputs.several_tables import joined_tables
-from dualview.posterior.partition import crossings
+from dualview.posterior.partition import crosstab
 
 N_USERS, N_EACH = 45, 6
 SHORT: dict[str, Any] = {
@@ -115,13 +115,13 @@ def test_who_looks_otherwise_by_table(apart: dv.DualViewMixture) -> None:
     found = post.disagreements()
     assert list(found.columns) == ["table", "user", "looks", "acts", "probability"]
     assert (found["table"] == "activity").mean() > 0.8
-    text = crossings.text(post)
+    text = crosstab.text(post)
     assert text is not None
     assert "By profile," in text
     assert "By activity," in text
-    assert post.crossings("activity").to_numpy().sum() == N_USERS
+    assert post.crosstab("activity").to_numpy().sum() == N_USERS
     with pytest.raises(InputError, match="say which table, of profile, activity"):
-        post.crossings()
+        post.crosstab()
     with pytest.raises(InputError, match="no table 'income'"):
         post.table_partition("income")
 

@@ -17,7 +17,7 @@ from dualview.engines.starts import Start
 from dualview.inputs.modelled import Modelled
 from dualview.inputs.parameters import settings_of
 from dualview.posterior import Posterior
-from dualview.posterior.diagnostics.judge import Judge
+from dualview.posterior.diagnostics.convergence import ConvergenceMonitor
 
 _LOOKS = 4  # at chains of fixed length, where somebody watches
 
@@ -52,7 +52,9 @@ def sampled(
             progress = stack.enter_context(Bar(estimator.n_chains, schedule, estimator.max_time))
         elif estimator.progress:
             progress = estimator.progress
-        judge = Judge(fit.posterior, progress if isinstance(progress, Watcher) else None)
+        judge = ConvergenceMonitor(
+            fit.posterior, progress if isinstance(progress, Watcher) else None
+        )
         drawn = run_chains(chains, estimator.n_jobs, progress, judge, estimator.max_time)
     post = fit.posterior(drawn.records, drawn.length)
     if not drawn.failures:

@@ -254,7 +254,7 @@ class NewUsers:
     def clusters_of(self, rng: np.random.Generator, user: int, n: int) -> "ClustersOf":
         """Rows (n,) of one user by their weights."""
         assert self._x is not None
-        if self._candidates.has_several_looks:
+        if self._candidates.has_labels_by_table:
             raise InputError(
                 "Cells of new users cannot be filled in where several tables of features may "
                 "disagree with behavior: fit with "
@@ -329,7 +329,7 @@ class NewUsers:
         one draws its parameters, for those who follow.
         """
         rows, arrivals = self._candidates, Arrivals(self._candidates)
-        if rows.has_several_looks and len(members) > 1:
+        if rows.has_labels_by_table and len(members) > 1:
             raise InputError(
                 "Outcomes of several new users together cannot be predicted where several tables "
                 "of features may disagree with "

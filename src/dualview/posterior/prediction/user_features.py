@@ -153,4 +153,5 @@ def shifts_of_fit(post: "FitFacts") -> Array:
     columns = np.concatenate(
         [np.broadcast_to(part, (*shape, part.shape[-1])) for part in parts], axis=-1
     )
-    return np.einsum("sqd,sud->suq" if columns.ndim == 3 else "sqd,ud->suq", slopes, columns)
+    path = "sqd,sud->suq" if columns.ndim == 3 else "sqd,ud->suq"
+    return np.asarray(np.einsum(path, slopes, columns))

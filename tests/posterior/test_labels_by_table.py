@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dualview.posterior.prediction.several_looks import SeveralLooks, partitions
+from dualview.posterior.prediction.labels_by_table import LabelsByTable, partitions
 
 
 def one_by_one(weights: np.ndarray, shares: np.ndarray, tables: np.ndarray) -> np.ndarray:
@@ -42,7 +42,7 @@ def test_all_labels_in_turn(n_tables: int) -> None:
     weights, shares = rng.gamma(2.0, 1.0, 5), rng.uniform(0.1, 0.9, (2, n_tables))
     total = np.add.reduceat(weights, [0, 3])
     densities = rng.gamma(1.0, 1.0, (n_tables, n_users, 5))
-    looks = SeveralLooks(weights, total, draw, np.array([0, 3]), shares)
+    looks = LabelsByTable(weights, total, draw, np.array([0, 3]), shares)
     found = np.exp(looks.log_features(list(np.log(densities))))
     for user, own in itertools.product(range(n_users), (0, 1)):
         rows = draw == own
@@ -56,7 +56,7 @@ def test_a_new_cluster_is_opened_at_most_once_for_each_label() -> None:
     w, alpha, share = 2.0, 0.7, np.array([[0.3, 0.6]])
     known, fresh = np.array([0.5, 1.4]), np.array([0.9, 0.2])
     tables = [np.log([[known[t], fresh[t]]]) for t in range(2)]
-    looks = SeveralLooks(
+    looks = LabelsByTable(
         np.array([w, alpha]),
         np.array([w + alpha]),
         np.zeros(2, dtype=np.int64),
@@ -97,7 +97,7 @@ def test_a_new_cluster_is_opened_at_most_once_for_each_label() -> None:
 def test_tables_that_always_agree_are_one() -> None:
     rng = np.random.default_rng(0)
     tables = list(np.log(rng.gamma(1.0, 1.0, (2, 3, 4))))
-    looks = SeveralLooks(
+    looks = LabelsByTable(
         np.ones(4), np.array([4.0]), np.zeros(4, dtype=np.int64), np.array([0]), np.ones((1, 2))
     )
     np.testing.assert_allclose(looks.log_features(tables), tables[0] + tables[1])
@@ -106,7 +106,7 @@ def test_tables_that_always_agree_are_one() -> None:
 def test_sums_over_rows_are_the_density_of_the_features() -> None:
     """Where no table agrees, by the urn of all customers: with one row everything is its
     density."""
-    looks = SeveralLooks(
+    looks = LabelsByTable(
         np.array([2.0]),
         np.array([2.0]),
         np.zeros(1, dtype=np.int64),

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 Tables = tuple[int, ...]
 
 
-class SeveralLooks:
+class LabelsByTable:
     """What the rows weigh before a user comes: weight (R,), total (N,) by draw. draw (R,), first
     (N,): the rows of a draw.
 
