@@ -93,8 +93,20 @@ class Candidates(ClusterRows):
         """
         if self._by_table is None:
             return self.features.log_density(x, n_users)
+        return self._by_table.log_features(self._log_tables(x, n_users))
+
+    def rows_by_table(
+        self, rng: np.random.Generator, x: Features, n: int
+    ) -> tuple[NDArray[np.int64], Array]:
+        """n rows (T, n) of one new user by each table, and the probability of each row, (T, R)."""
+        assert self._by_table is not None
+        tables = [table[0] for table in self._log_tables(x, 1)]
+        return self._by_table.draw_rows(rng, tables, n)
+
+    def _log_tables(self, x: Features | None, n_users: int) -> list[Array]:
+        """ln p(features of each table | row), (J, R) each."""
         n_tables = self._post.flat("z_tables").shape[1]
-        return self._by_table.log_features(list(self.features.log_by_table(x, n_users, n_tables)))
+        return list(self.features.log_by_table(x, n_users, n_tables))
 
     @property
     def has_labels_by_table(self) -> bool:
