@@ -94,7 +94,7 @@ def complete(rng, u, column, view):
 
 
 @optional_verb
-def collapsed(view):  # noqa: ARG001
+def degenerate(view):  # noqa: ARG001
     """Whether the view's clusters have shrunk onto single points, or its numbers are none any
     more."""
     return False
@@ -148,7 +148,7 @@ def put_component(row, at, column, view):
 
 
 @verb
-def move_together(rng, z, terms, view):
+def rescale_and_shift(rng, z, terms, view):
     """Moves of the view's parameters together with the latent vectors, before the components are
     redrawn; returns the view."""
 
@@ -253,10 +253,10 @@ retire_each, adopt_each, grow_each, compact_each = (
     each(grow),
     each(compact),
 )
-score_each, complete_each, collapsed_each, log_densities = (
+score_each, complete_each, degenerate_each, log_densities = (
     each(score),
     each(complete),
-    each(collapsed),
+    each(degenerate),
     in_turn(log_density),
 )
 base_widths, component_widths = total(base_width), total(component_width)

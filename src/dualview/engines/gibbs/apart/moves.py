@@ -21,7 +21,7 @@ from dualview.numerics.compiling import compiled, inlined
 from dualview.numerics.dispatch import selected, supports
 from dualview.numerics.streams import standard_gamma
 from dualview.partitions.verbs import opens, redraw
-from dualview.views.verbs import move_together, open_columns_each, redraw_by, redraw_latent
+from dualview.views.verbs import open_columns_each, redraw_by, redraw_latent, rescale_and_shift
 
 
 @inlined
@@ -29,7 +29,7 @@ def together(rng, apart):
     """In place on latent vectors and residuals: all latent vectors with what their view says about
     them."""
     state = apart.state
-    latent = move_together(rng, apart.acts, state.terms, state.views[-1])
+    latent = rescale_and_shift(rng, apart.acts, state.terms, state.views[-1])
     return with_state(apart, with_views(state, state.views[:-1] + (latent,)))  # noqa: RUF005  (Numba has no other way)
 
 
