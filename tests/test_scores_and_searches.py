@@ -44,8 +44,9 @@ class TestDensityOfFeatures:
         alpha, n_users = post.flat("alpha"), post.n_users
         rng = np.random.default_rng(0)
         exact, error = np.zeros(len(points)), np.zeros(len(points))
+        names = ("base_mean", "base_precision", "base_covariance", "base_dof")
         for draw, (mean, precision, covariance, dof) in enumerate(
-            zip(*post.working_base("features"), strict=True)
+            zip(*post.base("features", names).values(), strict=True)
         ):
             mine = table["owner"] == draw
             sds = scale / np.abs(table["features.factors"][mine, 0, 0])

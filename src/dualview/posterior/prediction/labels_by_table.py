@@ -100,7 +100,7 @@ class LabelsByTable:
             for group in groups:
                 if group:
                     given = self._given_draw(tables, group, log_sums[group])
-                    rows[np.ix_(group, places)] = self._choose(rng, given, draw[places])
+                    rows[np.array(group)[:, None], places] = self._choose(rng, given, draw[places])
                     probabilities[list(group)] += chances[number][self._draw] * given
         return rows, probabilities
 
@@ -118,7 +118,8 @@ class LabelsByTable:
         last = np.append(self._first[1:], len(given))[draws] - 1
         start = cumulative[first] - given[first]
         levels = start + rng.random(len(draws)) * (cumulative[last] - start)
-        return np.clip(np.searchsorted(cumulative, levels, side="right"), first, last)
+        chosen = np.searchsorted(cumulative, levels, side="right")
+        return np.asarray(np.clip(chosen, first, last))
 
     def _log_sum(self, tables: Sequence[Array], own: Tables) -> Array:
         """ln S_B of some tables, (J, N)."""
