@@ -13,7 +13,7 @@ import dualview as dv
 from dualview import cli
 from dualview.errors import InputError
 from dualview.evaluation.comparison import user_scores
-from dualview.posterior.partition import crossings
+from dualview.posterior.partition import crosstab
 from dualview.posterior.prediction import candidates, left_out_users
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.left_out import LatentPriors
@@ -65,11 +65,13 @@ def test_who_acts_otherwise(fitted: dv.DualViewMixture) -> None:
     assert list(found.columns) == ["user", "looks", "acts", "probability"]
     assert (found["looks"] != found["acts"]).all()
     assert found["probability"].is_monotonic_decreasing
-    text = crossings.text(fitted.posterior_, "role")
+    text = crosstab.text(fitted.posterior_, "role")
     assert text is not None
     assert f"{len(found)} of {N_USERS} probably do not" in text
-    table = fitted.posterior_.crossings()
+    table = fitted.posterior_.crosstab()
     assert table.to_numpy().sum() == N_USERS
+    with pytest.warns(FutureWarning, match="is called crosstab now"):
+        assert fitted.posterior_.crossings().equals(table)
     assert len(found) <= N_USERS - sum(table.loc[k, k] for k in table.index if k in table.columns)
 
 
@@ -81,7 +83,7 @@ def test_full_agreement_is_the_model_without(fitted: dv.DualViewMixture) -> None
     np.testing.assert_array_equal(plain.labels_, plain.behavior_labels_)
     assert "agreement" not in plain.posterior_
     assert not len(plain.posterior_.disagreements())
-    assert crossings.text(plain.posterior_) is None
+    assert crosstab.text(plain.posterior_) is None
     assert fitted.posterior_["agreement"].shape == (2, 150)
 
 

@@ -44,8 +44,9 @@ class TestDensityOfFeatures:
         alpha, n_users = post.flat("alpha"), post.n_users
         rng = np.random.default_rng(0)
         exact, error = np.zeros(len(points)), np.zeros(len(points))
+        names = ("base_mean", "base_precision", "base_covariance", "base_dof")
         for draw, (mean, precision, covariance, dof) in enumerate(
-            zip(*post.working_base("features"), strict=True)
+            zip(*post.base("features", names).values(), strict=True)
         ):
             mine = table["owner"] == draw
             sds = scale / np.abs(table["features.factors"][mine, 0, 0])
@@ -139,7 +140,7 @@ class TestSearches:
 
     def test_cross_val_score(self):
         model = dv.DualViewMixture(2, **QUICK)
-        over = dv.OverObservations(model, FORUM.features, behavior())
+        over = dv.ObservationKFold(model, FORUM.features, behavior())
         scores = cross_val_score(over, over.positions, cv=behavior().folds(3))
         wanted = [
             dv.DualViewMixture(2, **QUICK)
@@ -152,7 +153,7 @@ class TestSearches:
 
     def test_grid_search(self):
         model = make_pipeline(StandardScaler(), dv.DualViewMixture(**QUICK))
-        over = dv.OverObservations(model, FORUM.features, behavior())
+        over = dv.ObservationKFold(model, FORUM.features, behavior())
         search = GridSearchCV(over, {"estimator__dualviewmixture__n_clusters": [1, 3]}, cv=2).fit(
             over.positions
         )
@@ -167,7 +168,7 @@ class TestSearches:
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
     def test_what_is_no_position(self):
-        over = dv.OverObservations(dv.DualViewMixture(**QUICK), FORUM.features, behavior())
+        over = dv.ObservationKFold(dv.DualViewMixture(**QUICK), FORUM.features, behavior())
         for wrong in (FORUM.features, np.arange(30), [[30]], [[-1]]):
             with pytest.raises(
                 InputError,
@@ -175,7 +176,9 @@ class TestSearches:
             ):
                 over.fit(wrong)
         with pytest.raises(InputError, match=r"behavior must have outcomes, .*; got NoneType"):
-            dv.OverObservations(dv.DualViewMixture()).fit([[0]])
+            dv.ObservationKFold(dv.DualViewMixture()).fit([[0]])
+        with pytest.warns(FutureWarning, match="OverObservations is called ObservationKFold now"):
+            assert dv.OverObservations is dv.ObservationKFold
 
 
 def test_an_intercept_beside_constant_totals_is_confounded():

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 import dualview as dv
 from dualview.errors import InputError
 from dualview.inputs.several_tables import joined_tables
-from dualview.posterior.partition import crossings
+from dualview.posterior.partition import crosstab
 
 N_USERS, N_EACH = 45, 6
 SHORT: dict[str, Any] = {
@@ -115,13 +115,13 @@ def test_who_looks_otherwise_by_table(apart: dv.DualViewMixture) -> None:
     found = post.disagreements()
     assert list(found.columns) == ["table", "user", "looks", "acts", "probability"]
     assert (found["table"] == "activity").mean() > 0.8
-    text = crossings.text(post)
+    text = crosstab.text(post)
     assert text is not None
     assert "By profile," in text
     assert "By activity," in text
-    assert post.crossings("activity").to_numpy().sum() == N_USERS
+    assert post.crosstab("activity").to_numpy().sum() == N_USERS
     with pytest.raises(InputError, match="say which table, of profile, activity"):
-        post.crossings()
+        post.crosstab()
     with pytest.raises(InputError, match="no table 'income'"):
         post.table_partition("income")
 
@@ -279,10 +279,23 @@ def test_new_users_need_the_tables_of_the_fit(together: dv.DualViewMixture) -> N
 
 
 @pytest.mark.slow
+def test_cells_are_filled_in_by_the_label_of_their_table(apart: dv.DualViewMixture) -> None:
+    """The profile says another cluster than the activity, whose number is missing."""
+    tables, _, acts, looks = world()
+    user = next(u for u in range(N_USERS) if acts[u] != looks[u] and u != 4)
+    activity = tables["activity"].iloc[[user]].reset_index(drop=True)
+    expected = float(activity.loc[0, "b"])
+    activity.loc[0, "b"] = np.nan
+    new = {"profile": tables["profile"][[user]], "activity": activity}
+    found = apart.impute(new, n_draws=400).cells
+    assert found["column"].tolist() == ["activity.b"]
+    assert abs(found["value"].iloc[0] - expected) < 2.5
+    activity.loc[0, "town"] = None
+    shares = apart.impute(new, n_draws=400).probabilities("activity.town").to_numpy()
+    assert shares.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.slow
 def test_what_several_labels_cannot_do_is_said(apart: dv.DualViewMixture) -> None:
-    tables = world()[0]
-    missing = {"profile": tables["profile"][:1], "activity": tables["activity"].iloc[4:5]}
-    with pytest.raises(InputError, match="Cells of new users cannot be filled in"):
-        apart.impute(missing)
     with pytest.raises(InputError, match="cannot be left out one at a time"):
         dv.compare({"one": apart, "two": apart}, by="user")

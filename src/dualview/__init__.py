@@ -2,6 +2,7 @@
 effects."""
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from dualview._version import __version__
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dualview.columns import Censored, describe_columns
     from dualview.evaluation.calibration import calibrate
     from dualview.evaluation.comparison import compare
-    from dualview.evaluation.cross_validation import OverObservations
+    from dualview.evaluation.cross_validation import ObservationKFold
     from dualview.forum.data import read_forum
     from dualview.inputs.sharding import write_shards
     from dualview.mixture import DualViewMixture
@@ -45,8 +46,8 @@ _HOMES = {
     "GaussianPrior": "dualview.units",
     "Gibbs": "dualview.settings",
     "InverseGamma": "dualview.partitions.alpha",
+    "ObservationKFold": "dualview.evaluation.cross_validation",
     "OrdinalOutcomes": "dualview.behaviors",
-    "OverObservations": "dualview.evaluation.cross_validation",
     "PairwiseChoices": "dualview.behaviors",
     "PitmanYor": "dualview.partitions.pitman_yor",
     "Posterior": "dualview.posterior",
@@ -61,6 +62,7 @@ _HOMES = {
     "read_forum": "dualview.forum.data",
     "write_shards": "dualview.inputs.sharding",
 }
+_RENAMED = {"OverObservations": "ObservationKFold"}  # old names work for one release
 _MODULES = ("datasets", "errors", "forum", "plots", "report")
 
 __all__ = [
@@ -72,8 +74,8 @@ __all__ = [
     "GaussianPrior",
     "Gibbs",
     "InverseGamma",
+    "ObservationKFold",
     "OrdinalOutcomes",
-    "OverObservations",
     "PairwiseChoices",
     "PitmanYor",
     "Posterior",
@@ -101,6 +103,13 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"dualview.{name}")
+    if name in _RENAMED:
+        warnings.warn(
+            f"dualview.{name} is called {_RENAMED[name]} now; the old name will go.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        name = _RENAMED[name]
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'dualview' has no attribute {name!r}")

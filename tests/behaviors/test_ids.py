@@ -392,7 +392,7 @@ class TestSeveral:
             data_of(FEATURES[:3], [regression(["u2", "u1"]), answers(["u0", "u2"])])
 
     def test_splits_keep_everybody(self) -> None:
-        over = dv.OverObservations(
+        over = dv.ObservationKFold(
             dv.DualViewMixture(), table(SHUFFLED), [regression([0, 1, 5]), answers([4, 2])]
         )
         part = over._taken(np.array([[1], [3]]))

@@ -475,7 +475,7 @@ class TestScores:
         for training, held_out in both.split(3):
             assert training.n_observations + held_out.n_observations == 15 + len(USER)
             assert held_out["shared_outcome"].n_observations == 5  # type: ignore[attr-defined]
-        over = dv.OverObservations(
+        over = dv.ObservationKFold(
             dv.DualViewMixture(1, n_warmup=5, n_draws=5, n_chains=1), X, [posts(), regression()]
         )
         with pytest.warns(ConvergenceWarning):

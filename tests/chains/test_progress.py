@@ -7,7 +7,7 @@ import time
 import pytest
 
 from dualview.chains.progress import Bar, Lines
-from dualview.chains.schedule import FixedLength, Length, Look, Schedule, UntilGood
+from dualview.chains.schedule import ConvergenceStatus, FixedLength, Length, Schedule, UntilGood
 
 GROWS = UntilGood(0, 1000, max_draws=100_000)
 
@@ -79,13 +79,13 @@ def test_a_look_tells_how_good_it_is_and_when_it_may_be_good_enough(now: list[fl
     bar(0, 2500, 3)
     bar(1, 2500, 5)
     assert lines(stream)[-1].strip("░ ").startswith("1 iterations, clusters 3, 5, 5 s, at most")
-    bar.looked(Look(False, 1.03, 150.4, 3.0), Length(2500, 500, 2, "max_draws"))
+    bar.looked(ConvergenceStatus(False, 1.03, 150.4, 3.0), Length(2500, 500, 2, "max_draws"))
     assert (
         "2,500 iterations, R-hat 1.030, 150 effective draws, clusters 3, 5, 5 s, about 10 s to go"
         in lines(stream)[-1]
     )
     assert lines(stream)[-1].startswith("██████░")  # 5 of 15 s
-    bar.looked(Look(False, 1.4, 7.0, 57.0), Length(2500, 500, 2, "max_draws"))
+    bar.looked(ConvergenceStatus(False, 1.4, 7.0, 57.0), Length(2500, 500, 2, "max_draws"))
     assert (
         "R-hat 1.40, 7 effective draws, clusters 3, 5, 5 s, at most 195 s to go"
         in lines(stream)[-1]
@@ -122,8 +122,11 @@ def test_a_log_has_a_line_for_each_look() -> None:
     stream = io.StringIO()
     log = Lines("dual-DP", stream)
     log(0, 100, 3)
-    log.looked(Look(False, 1.0312, 150.4, 3.0), Length(2500, 500, 2, "max_draws"))
-    log.looked(Look(False, float("nan"), float("nan"), float("inf")), Length(1, 0, 1, "max_draws"))
+    log.looked(ConvergenceStatus(False, 1.0312, 150.4, 3.0), Length(2500, 500, 2, "max_draws"))
+    log.looked(
+        ConvergenceStatus(False, float("nan"), float("nan"), float("inf")),
+        Length(1, 0, 1, "max_draws"),
+    )
     assert (
         stream.getvalue()
         == "dual-DP: 2,500 iterations, R-hat 1.031, 150 effective draws\ndual-DP: 1 iterations\n"

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy.special import log_expit
-from scipy.stats import gamma, multivariate_normal, norm
+from scipy.stats import gamma, multivariate_normal, norm, wishart
 
 import dualview as dv
 from checks import ACCEPT
@@ -23,8 +23,6 @@ from dualview.posterior.draws import tree as trees
 from dualview.posterior.draws.log_priors import log_priors
 from dualview.posterior.draws.rebuilt import rebuilt_model
 from dualview.views import GaussianView
-from dualview.views.base import Base
-from dualview.views.gaussian import density as densities
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning",
@@ -255,16 +253,25 @@ def test_replicates_of_features_have_the_spread_of_the_clusters(
 def test_priors_of_the_bases_are_those_of_the_sampler(
     models: dict[str, dv.DualViewMixture],
 ) -> None:
-    """Up to a constant, what the compiled log joint density takes for them."""
+    """Up to a constant, by SciPy's densities, (M4) to (M7)."""
     for kind in ("threads", "noisy"):
         post = models[kind].posterior_
         model = rebuilt_model(post, models[kind].behavior_)
         found, view = log_priors(post, model), model.views["behavior"]
         assert isinstance(view, GaussianView)
-        base = post.working_base("behavior")
-        bases = [Base(*(part[i] for part in base[:3]), float(base.dofs[i])) for i in range(40)]
-        wanted = [densities.log_base_prior(own, view.hyperprior) for own in bases]
-        assert np.ptp(found["behavior.base"][:40] - wanted) < 1e-7 * np.abs(wanted).max()
+        means, precisions, covariances, dofs = post.base("behavior", view.base_shapes).values()
+        n_dims = means.shape[1]
+        wanted = norm.logpdf(means).sum(axis=1)
+        for matrices, more in (
+            (precisions, view.hyperprior.of_means),
+            (covariances, view.hyperprior.of_spreads),
+        ):
+            dof = n_dims - 1 + more
+            prior = wishart(dof, np.eye(n_dims) / dof)
+            wanted += prior.logpdf(np.moveaxis(matrices, 0, -1))
+        spare = dofs - (n_dims - 1 + view.hyperprior.least_of_vectors)
+        wanted += -1.5 * np.log(spare) - 0.5 * n_dims / spare
+        assert np.ptp(found["behavior.base"] - wanted) < 1e-7 * np.abs(wanted).max()
 
 
 def test_priors_add_up_to_the_joint_density(models: dict[str, dv.DualViewMixture]) -> None:

@@ -143,7 +143,7 @@ def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float
         total=np.full(n_draws, 3.0 + alpha),
         share=None,
         customers=lambda *_: None,
-        has_several_looks=False,
+        has_labels_by_table=False,
         log_features=lambda _x, _n: np.zeros((1, len(rows))),
         features=SimpleNamespace(opened=lambda *_: None),
         latent=SimpleNamespace(

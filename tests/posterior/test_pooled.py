@@ -212,7 +212,7 @@ def test_newcomers_who_meet_in_a_new_cluster_share_its_coefficient() -> None:
         total=np.full(n_draws, 3.0 + alpha),
         share=None,
         customers=lambda *_: None,
-        has_several_looks=False,
+        has_labels_by_table=False,
         log_features=lambda _x, _n: np.zeros((1, len(rows))),
         features=SimpleNamespace(opened=lambda *_: None),
         latent=SimpleNamespace(

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from dualview.chains.chain import Chain, Position, Progress, Watch
 from dualview.chains.progress import Watcher
-from dualview.chains.schedule import Ended, Length, Look, Round, Schedule
+from dualview.chains.schedule import ConvergenceStatus, Ended, Length, Round, Schedule
 from dualview.chains.storage import Piece, Record, joined
 from dualview.errors import DegenerateError, InputError
 from dualview.numerics.parallel import n_cores
@@ -34,7 +34,7 @@ TRY_AGAIN = (
     "failed.txt in its folder."
 )
 
-Judge = Callable[[list[Record], Length], Look]
+Monitor = Callable[[list[Record], Length], ConvergenceStatus]
 
 
 class Failure(NamedTuple):
@@ -235,7 +235,7 @@ def run_chains(
     chains: list[Chain],
     n_jobs: int | None = None,
     progress: Progress | None = None,
-    judge: Judge | None = None,
+    judge: Monitor | None = None,
     max_time: float | None = None,
 ) -> Drawn:
     """Run chains with a stream each, so that chain 1 of 2 equals chain 1 of 5 whatever runs beside
@@ -261,7 +261,7 @@ def run_chains(
         )
 
 
-def _rounds(ensemble: _Ensemble, judge: Judge | None, max_time: float | None) -> Drawn:
+def _rounds(ensemble: _Ensemble, judge: Monitor | None, max_time: float | None) -> Drawn:
     """Round by round, until the schedule's last or until something ends the fit before."""
     schedule, stop = ensemble.schedule, ensemble.stop
     grows = schedule.grows

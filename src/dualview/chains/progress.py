@@ -12,7 +12,7 @@ from typing import Self, TextIO
 
 import numpy as np
 
-from dualview.chains.schedule import Length, Look, Schedule
+from dualview.chains.schedule import ConvergenceStatus, Length, Schedule
 
 _CELLS = 20
 
@@ -26,14 +26,14 @@ class Watcher(ABC):
         """Called by a chain: the iterations it has made, and the clusters it has now."""
 
     @abstractmethod
-    def looked(self, look: Look, length: Length) -> None:
+    def looked(self, look: ConvergenceStatus, length: Length) -> None:
         """All chains were looked at."""
 
     def failed(self, chain: int) -> None:  # noqa: B027
         """Take notice of a chain that has failed; the others continue without it."""
 
 
-def look_text(look: Look | None) -> str:
+def look_text(look: ConvergenceStatus | None) -> str:
     """Largest R̂ and least effective size in words; nothing before the first look."""
     if look is None or math.isnan(look.r_hat):
         return ""
@@ -71,7 +71,7 @@ class Bar(Watcher):
         )  # where each chain was at its first call
         self._clusters = np.zeros(n_chains, dtype=np.int64)
         self._runs = np.ones(n_chains, dtype=bool)  # not those that have failed
-        self._look: Look | None = None
+        self._look: ConvergenceStatus | None = None
         self._wanted = math.inf  # iterations of a chain, by the last look
         self._began, self._written = math.inf, time.monotonic()
         self._width = 0
@@ -94,7 +94,7 @@ class Bar(Watcher):
             self._show(now, "\r")
             self._lock.release()
 
-    def looked(self, look: Look, length: Length) -> None:
+    def looked(self, look: ConvergenceStatus, length: Length) -> None:
         """Keep what the look has found, and how long the chains will have to be if it continues
         like this."""
         self._look, self._wanted = look, look.times * length.n_iterations
@@ -159,6 +159,6 @@ class Lines(Watcher):
     def __call__(self, chain: int, iteration: int, n_clusters: int) -> None:
         """Nothing: logs are read later."""
 
-    def looked(self, look: Look, length: Length) -> None:
+    def looked(self, look: ConvergenceStatus, length: Length) -> None:
         text = f"{self._name}: {length.n_iterations:,} iterations, {look_text(look)}"
         print(text.removesuffix(", "), file=self._stream, flush=True)

@@ -40,7 +40,7 @@ class Round(NamedTuple):
     look: bool
 
 
-class Look(NamedTuple):
+class ConvergenceStatus(NamedTuple):
     """What the diagnostics say of all chains: whether they are good enough, the largest R̂ and the
     least effective size.
 

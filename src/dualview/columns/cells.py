@@ -10,10 +10,23 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
+def missing_cells(low: Array, high: Array) -> NDArray[np.bool_]:
+    """Which cells (U, D) are missing."""
+    return np.asarray(np.isneginf(low) & np.isposinf(high))
+
+
+def drawn_cells(low: Array, high: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Users and columns of the cells that are not exact, in the order of their draws: by user,
+    missing ones first."""
+    users, columns = np.nonzero(low < high)
+    order = np.lexsort((columns, ~missing_cells(low, high)[users, columns], users))
+    return users[order], columns[order]
+
+
 def inside(low: Array, high: Array) -> Array:
     """A number inside each cell's interval: its middle; near its only end; NaN where it is
     missing."""
-    missing = np.isneginf(low) & np.isposinf(high)
+    missing = missing_cells(low, high)
     below = np.where(np.isneginf(low), high - 1.0, low)
     above = np.where(np.isposinf(high), low + 1.0, high)
     with np.errstate(invalid="ignore"):
@@ -51,7 +64,7 @@ class Cells:
     @property
     def missing(self) -> NDArray[np.bool_]:
         """Which Gaussian cells (U, D) are missing."""
-        return np.isneginf(self.low) & np.isposinf(self.high)
+        return missing_cells(self.low, self.high)
 
     @property
     def is_exact(self) -> bool:
@@ -61,11 +74,8 @@ class Cells:
 
     @property
     def drawn(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Users and columns of the Gaussian cells that are not exact, in the order of their draws:
-        missing ones first."""
-        users, columns = np.nonzero(self.low < self.high)
-        order = np.lexsort((columns, ~self.missing[users, columns], users))
-        return users[order], columns[order]
+        """Users and columns of the Gaussian cells that are not exact, as :func:`drawn_cells`."""
+        return drawn_cells(self.low, self.high)
 
     @property
     def without_information(self) -> NDArray[np.bool_]:

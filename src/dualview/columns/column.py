@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.columns.cells import inside
+from dualview.columns.cells import inside, missing_cells
 from dualview.errors import InputError
 
 Array = NDArray[np.float64]
@@ -160,7 +160,7 @@ class Column:
         known = inside(low, high)
         if self.kind == "censored":
             known = np.where(np.isposinf(high), low, np.where(np.isneginf(low), high, known))
-        return np.where(np.isneginf(low) & np.isposinf(high), np.nan, self.values(known))
+        return np.where(missing_cells(low, high), np.nan, self.values(known))
 
     def coarsened(self, x: Array) -> tuple[Array, Array]:
         """The ends that numbers (…) on the Gaussian view's scale would be observed as."""

@@ -18,7 +18,7 @@ from dualview.errors import InputError
 from dualview.inputs.data import rows_of
 
 
-class OverObservations(BaseEstimator):  # type: ignore[misc]
+class ObservationKFold(BaseEstimator):  # type: ignore[misc]
     """Estimator whose samples are the observations of a behavior, for scikit-learn's searches and
     splitters.
 
@@ -46,7 +46,7 @@ class OverObservations(BaseEstimator):  # type: ignore[misc]
     >>> from sklearn.model_selection import cross_val_score
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> over = dv.OverObservations(dv.DualViewMixture(2, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1), forum.features, behavior)
+    >>> over = dv.ObservationKFold(dv.DualViewMixture(2, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1), forum.features, behavior)
     >>> cross_val_score(over, over.positions, cv=behavior.folds(3)).shape
     (3,)
     """  # noqa: E501
@@ -91,6 +91,6 @@ class OverObservations(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"X must be positions of observations, (n, 1) whole numbers from 0 to {n - 1}: "
                 "over.positions or a part of it. "
-                "The users' features go to OverObservations(estimator, features, behavior)."
+                "The users' features go to ObservationKFold(estimator, features, behavior)."
             )
         return observations.take(positions[:, 0])

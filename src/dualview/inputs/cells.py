@@ -121,9 +121,10 @@ def cell_units(cells: Cells, names: list[str], prior: GaussianPrior | str | None
 def indicators(cells: Cells, codebook: Columns) -> Array:
     """A column of numbers for every level (U, Σ L), each nominal column with a total variance of 1,
     missing cells at 0."""
-    shares = [np.array(column.shares) for column in codebook.nominal]
-    sds = [np.full(len(own), np.sqrt((own * (1.0 - own)).sum())) for own in shares]
-    return level_indicators(cells.codes, shares) / np.concatenate([*sds, []])
+    shares = [column.shares for column in codebook.nominal]
+    sds = [np.sqrt((np.array(own) * (1.0 - np.array(own))).sum()) for own in shares]
+    found = level_indicators(cells.codes, shares) / np.repeat(sds, [*map(len, shares)])
+    return np.asarray(found)
 
 
 def cell_coords(codebook: Columns, cells: Cells, users: Sequence[Any]) -> dict[str, Any]:

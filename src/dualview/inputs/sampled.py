@@ -16,7 +16,7 @@ from dualview.engines.starts import Start
 from dualview.inputs.modelled import Modelled
 from dualview.inputs.parameters import Parameters
 from dualview.posterior import Posterior
-from dualview.posterior.diagnostics.judge import Judge
+from dualview.posterior.diagnostics.convergence import ConvergenceMonitor
 from dualview.settings import Gibbs
 
 _LOOKS = 4  # at chains of fixed length, where somebody watches
@@ -54,8 +54,10 @@ def sampled(
             progress = stack.enter_context(Bar(parameters.n_chains, schedule, parameters.max_time))
         elif parameters.progress:
             progress = parameters.progress
-        judge = Judge(fit.posterior, progress if isinstance(progress, Watcher) else None)
-        drawn = run_chains(chains, parameters.n_jobs, progress, judge, parameters.max_time)
+        monitor = ConvergenceMonitor(
+            fit.posterior, progress if isinstance(progress, Watcher) else None
+        )
+        drawn = run_chains(chains, parameters.n_jobs, progress, monitor, parameters.max_time)
     post = fit.posterior(drawn.records, drawn.length)
     if not drawn.failures:
         return post

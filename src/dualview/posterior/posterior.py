@@ -5,19 +5,23 @@ import os
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, Likelihood
 from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
+from dualview.files.html import small_table
 from dualview.partitions.choice import PartitionNames
 from dualview.posterior.diagnostics.convergence import Convergence
 from dualview.posterior.draws import files
 from dualview.posterior.draws.from_records import tree_of
 from dualview.posterior.draws.tree import Asked, saved_tree, whole_tree
-from dualview.posterior.notebook import posterior_table
 from dualview.posterior.partition.partition_estimates import PartitionEstimates
 from dualview.units import Whitening
+
+_PARTS = 8  # of latent vectors that have their names shown
 
 
 class Posterior(PartitionEstimates, Convergence):
@@ -45,7 +49,7 @@ class Posterior(PartitionEstimates, Convergence):
         return f"Posterior({self.n_chains} chains × {self.n_draws} draws: {', '.join(self.names)})"
 
     def _repr_html_(self) -> str:
-        return posterior_table(self)
+        return _html_table(self)
 
     def to_arviz(
         self,
@@ -117,3 +121,32 @@ class Posterior(PartitionEstimates, Convergence):
 def load(path: str | os.PathLike[str]) -> Posterior:
     """Read a posterior that ``Posterior.save`` wrote."""
     return Posterior(files.load(path))
+
+
+def _html_table(post: Posterior) -> str:
+    """The posterior as a small HTML table, a row for each name."""
+    title = f"Posterior: {post.n_chains} chains × {post.n_draws:,} draws, {post.n_users:,} users"
+    rows = [
+        (name, *_cells(post[name], post.latent_names if name == "latent" else ()))
+        for name in post.names
+    ]
+    return small_table(
+        title, rows, ("", "axes after chain and draw", "median", "95 % interval"), post.verdict()
+    )
+
+
+def _cells(values: NDArray[Any], parts: Sequence[str] = ()) -> tuple[str, str, str]:
+    """Shape, with the names of the parts along the last axis, median and interval of draws (chain,
+    draw, …).
+
+    Only scalars have the last two.
+    """
+    if values.ndim > 2:
+        named = (
+            f" ({', '.join(parts[:_PARTS])}{', …' if len(parts) > _PARTS else ''})"
+            if len(parts) > 1
+            else ""
+        )
+        return " × ".join(f"{n:,}" for n in values.shape[2:]) + named, "", ""
+    low, median, high = np.quantile(values, (0.025, 0.5, 0.975))
+    return "", f"{median:.4g}", f"{low:.4g} to {high:.4g}"

@@ -157,7 +157,7 @@ def _roles(run: _Run) -> Section:
     n_cards = max(1, min(_MOST_CARDS, sum(role["size"] >= _FEWEST_MEMBERS for role in roles)))
     return {
         "intro": words.roles_intro(run.post, run.estimate, run.n_roles),
-        "crossings": _crossings(run.post),
+        "crosstab": _crosstab(run.post),
         "cards": roles[:n_cards],
         "others": roles[n_cards:],
         "has_features": run.post.has_features or run.features is not None,
@@ -167,11 +167,11 @@ def _roles(run: _Run) -> Section:
     }
 
 
-def _crossings(post: Posterior) -> Section | None:
+def _crosstab(post: Posterior) -> Section | None:
     """Users by the role they look like and the one they act like, where the fit asked."""
     if "agreement" not in post:
         return None
-    table = post.crossings()
+    table = post.crosstab()
     rows = [
         {"looks": int(looks), "counts": counts.tolist()}
         for looks, counts in zip(table.index, table.to_numpy(), strict=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from dualview.columns import Cells, Columns
 from dualview.posterior import Posterior
-from dualview.posterior.partition import PartitionEstimate, crossings
+from dualview.posterior.partition import PartitionEstimate, crosstab
 from dualview.posterior.partition.certainty import certainty_text
 from dualview.report.numbers import counted, listed, number, share
 from dualview.report.vocabulary import THREADS, Vocabulary, vocabulary
@@ -171,7 +171,7 @@ def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> l
         f"all users is {share(certainty)}. Typical members have high certainty and features near "
         "the role's medians.",
         certainty_text(post.flat("z"), estimate, "role"),
-        *([] if (found := crossings.text(post, "role")) is None else [found]),
+        *([] if (found := crosstab.text(post, "role")) is None else [found]),
     ]
 
 

@@ -29,7 +29,7 @@ from dualview.partitions.agreement import agreement_prior
 from dualview.partitions.alpha import concentration_from_text
 from dualview.partitions.choice import partition_process
 from dualview.posterior import Posterior, load
-from dualview.posterior.partition import crossings
+from dualview.posterior.partition import crosstab
 from dualview.posterior.partition.certainty import certainty_text
 from dualview.posterior.partition.profiles import mean_latent, table_profile
 from dualview.runs.about_answers import write_about
@@ -449,7 +449,7 @@ def summarise(folder: Path) -> dict[str, Any]:
         "length": None if post.length is None else post.length._asdict(),
         "clusters": clusters,
         "certainty": certainty_text(post.flat("z"), estimate),
-        "agreement": crossings.text(post),
+        "agreement": crosstab.text(post),
         "clusters_in_an_average_draw": float(post["n_clusters"].mean()),
         "alpha_prior": post.alpha_prior,
         "converged": post.converged,

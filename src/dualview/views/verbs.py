@@ -94,7 +94,7 @@ def complete(rng, u, column, view):
 
 
 @optional_verb
-def collapsed(view):  # noqa: ARG001
+def degenerate(view):  # noqa: ARG001
     """Whether the view's clusters have shrunk onto single points, or its numbers are none any
     more."""
     return False
@@ -148,7 +148,7 @@ def put_component(row, at, column, view):
 
 
 @verb
-def move_together(rng, z, terms, view):
+def rescale_and_shift(rng, z, terms, view):
     """Moves of the view's parameters together with the latent vectors, before the components are
     redrawn; returns the view."""
 
@@ -244,7 +244,7 @@ def accept(rng, column, s, n, split):
 
 open_columns_each, open_column_each, grow_each = each(open_columns), each(open_column), each(grow)
 retire_each, adopt_each, compact_each = each(retire), each(adopt), each(compact)
-collapsed_each, splittable_each = each(collapsed), each(splittable)
+degenerate_each, splittable_each = each(degenerate), each(splittable)
 set_user_each, set_column_each = each(set_user), each(set_column)
 total_squared_distance = total(squared_distance)
 base_widths, component_widths = total(base_width), total(component_width)

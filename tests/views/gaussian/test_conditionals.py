@@ -534,7 +534,7 @@ def test_a_view_of_no_dimensions_is_left_alone():
     redrawn = kind.redraw(rng, z, nothing)
     assert [leaf.shape for leaf in redrawn.components] == [(2, 0), (2, 0, 0)]
     assert redrawn.base.dof == nothing.base.dof
-    assert kind.move_together(rng, z, terms, redrawn).base.dof == nothing.base.dof
+    assert kind.rescale_and_shift(rng, z, terms, redrawn).base.dof == nothing.base.dof
     opened = kind.open_columns(rng, 3, 1, True, redrawn)
     assert opened.components.means.shape == (6, 0)
     np.testing.assert_array_equal(rng, before)
@@ -543,16 +543,16 @@ def test_a_view_of_no_dimensions_is_left_alone():
     np.testing.assert_array_equal(table, 0.0)
     assert kind.log_density(z, 1.5, opened) == 1.5
     assert kind.base_width(opened) == kind.component_width(opened) == 0
-    assert not kind.collapsed(opened)
+    assert not kind.degenerate(opened)
 
 
 @pytest.mark.parametrize(
     ("diagonal", "bad"), [([1.0, 1e-27], False), ([1.0, 1e-29], True), ([math.nan, 1.0], True)]
 )
 def test_a_base_that_has_shrunk_to_nothing_is_noticed(diagonal, bad):
-    assert gaussian.collapsed(np.diag(diagonal)) is bad
-    assert gaussian.collapsed(np.diag([math.inf, 1.0]))
-    assert not gaussian.collapsed(np.empty((0, 0)))
+    assert gaussian.degenerate(np.diag(diagonal)) is bad
+    assert gaussian.degenerate(np.diag([math.inf, 1.0]))
+    assert not gaussian.degenerate(np.empty((0, 0)))
 
 
 @pytest.mark.parametrize("n_dims", DIMS)

@@ -16,7 +16,7 @@ from dualview.engines.gibbs.moves import (
 from dualview.engines.gibbs.packing import Pack, new_pack, pack
 from dualview.engines.gibbs.working import WorkingState
 from dualview.numerics.compiling import compiled, composite, uncached
-from dualview.views.verbs import collapsed_each
+from dualview.views.verbs import degenerate_each
 
 Move = Callable[[Any, Any], Any]
 
@@ -63,7 +63,7 @@ class Steps(NamedTuple):
 def first_collapsed(views):
     """The first view that has collapsed, −1 for none."""
     place = 0
-    for value in collapsed_each(views):
+    for value in degenerate_each(views):
         if value:
             return place
         place += 1

@@ -85,8 +85,6 @@ def outcomes_of(name: str | None) -> str:
     return "outcomes" if name is None else f"outcomes of {name}"
 
 
-
-
 def _of_outcomes(
     rng: np.random.Generator,
     post: Posterior,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.chains.schedule import Look
+from dualview.chains.schedule import ConvergenceStatus
 from dualview.errors import InputError
 
 Array = NDArray[np.float64]
@@ -155,7 +155,7 @@ def check_enough(n_draws: int, n_chains: int) -> None:
         )
 
 
-def look(diagnostics: pd.DataFrame) -> Look:
+def status(diagnostics: pd.DataFrame) -> ConvergenceStatus:
     """Whether all diagnostics are within their limits, the worst of them, and how much longer the
     chains should have been.
 
@@ -167,9 +167,9 @@ def look(diagnostics: pd.DataFrame) -> Look:
         float(diagnostics[["ess_bulk", "ess_tail"]].to_numpy().min()),
     )
     if not diagnostics["r_hat"].notna().all():
-        return Look(False, math.nan, math.nan, math.inf)
+        return ConvergenceStatus(False, math.nan, math.nan, math.inf)
     times = max((r_hat - 1.0) / (R_HAT_LIMIT - 1.0), ESS_WANTED / max(ess, 1.0))
-    return Look(r_hat < R_HAT_LIMIT and ess >= ESS_WANTED, r_hat, ess, times)
+    return ConvergenceStatus(r_hat < R_HAT_LIMIT and ess >= ESS_WANTED, r_hat, ess, times)
 
 
 def verdict(

@@ -1,12 +1,15 @@
 """Whether the draws of all chains can be trusted: diagnostics by scalar, and a verdict in words."""
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.chains.schedule import Look
+from dualview.chains.progress import Watcher
+from dualview.chains.schedule import ConvergenceStatus, Length
+from dualview.chains.storage import Record
 from dualview.posterior import diagnostics
 from dualview.posterior import partition as partitions
 from dualview.posterior.diagnostics.scalars import scalars
@@ -44,10 +47,10 @@ class Convergence(FitFacts):
         """Whether every diagnostic is within its limits."""
         return self.judged[0]
 
-    def look(self) -> Look:
+    def convergence_status(self) -> ConvergenceStatus:
         """Whether all diagnostics are within the limits of the verdict, largest R̂ and least
         effective size."""
-        return diagnostics.look(self._looked_at)
+        return diagnostics.status(self._table)
 
     @cached_property
     def few_scalars(self) -> dict[str, Array]:
@@ -55,7 +58,7 @@ class Convergence(FitFacts):
         return self.scalars(n_anchors=_FEW_ANCHORS)
 
     @cached_property
-    def _looked_at(self) -> pd.DataFrame:
+    def _table(self) -> pd.DataFrame:
         return diagnostics.table(self.few_scalars, brief=True)
 
     @cached_property
@@ -66,7 +69,7 @@ class Convergence(FitFacts):
             return self.approximation.verdict()
         fixed = self.length is None or self.length.ended == "length"
         lengths = "n_warmup, n_draws" if fixed else "max_time, max_draws"
-        return diagnostics.verdict(self._looked_at, self.n_chains, self.chain_distance(), lengths)
+        return diagnostics.verdict(self._table, self.n_chains, self.chain_distance(), lengths)
 
     def chain_distance(self) -> float | None:
         """Mean variation of information between the chains' own partition estimates, as a share of
@@ -78,3 +81,42 @@ class Convergence(FitFacts):
         distances = np.array([draws.distances(labels.astype(np.int64)) for labels in draws.z])
         off = ~np.eye(len(own), dtype=bool)
         return float(distances[off].mean() / np.log(self.n_users))
+
+
+class ConvergenceMonitor:
+    """Says whether running chains have converged, from the draws of all of them so far.
+
+    Where nobody watches, it stops at the first scalar that is out of bounds, and begins the next
+    time with that one: the answer is the same, and comes sooner.
+
+    Parameters
+    ----------
+    make : callable
+        The posterior of some records.
+    watcher : Watcher, optional
+        Is told what was found each time.
+    """
+
+    def __init__(
+        self, make: Callable[[list[Record], Length], Convergence], watcher: Watcher | None = None
+    ) -> None:
+        self._make, self._watcher = make, watcher
+        self._worst = ""
+
+    def __call__(self, records: list[Record], length: Length) -> ConvergenceStatus:
+        post = self._make(records, length)
+        if self._watcher is None:
+            return self._brief_status(post)
+        status = post.convergence_status()
+        self._watcher.looked(status, length)
+        return status
+
+    def _brief_status(self, post: Convergence) -> ConvergenceStatus:
+        scalars, found = post.few_scalars, []
+        for name in sorted(scalars, key=lambda name: name != self._worst):
+            found.append(diagnostics.status(diagnostics.table({name: scalars[name]}, brief=True)))
+            if not found[-1].good:
+                self._worst = name
+                return found[-1]
+        _, r_hats, sizes, times = zip(*found, strict=True)
+        return ConvergenceStatus(True, max(r_hats), min(sizes), max(times))

@@ -406,8 +406,8 @@ class _Maker:
                 values = forecast.outcome.draw(self._rng, forecast.known(everything), everything)
             data["outcome"] = (("chain", "draw", "observation"), values[None])
         blocks = self._post.blocks
-        values = [own[None][:, :, self._users] for own in drawn.features(self._rng)]
-        data |= _by_variable(blocks, values)
+        features = [own[None][:, :, self._users] for own in drawn.features(self._rng)]
+        data |= _by_variable(blocks, features)
         made = self._dataset(data, others={"chain": [0], "draw": np.arange(len(drawn.states))})
         return made.assign_attrs(drawn.draws.attrs)
 

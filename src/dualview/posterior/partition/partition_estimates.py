@@ -1,6 +1,7 @@
 """Point estimates of the partition from draws, and users who look like one cluster and act like
 another."""
 
+import warnings
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from dualview.errors import InputError
 from dualview.posterior import partition as partitions
 from dualview.posterior.draws.fit_facts import FitFacts
-from dualview.posterior.partition import crossings
+from dualview.posterior.partition import crosstab
 
 Array = NDArray[np.float64]
 
@@ -80,7 +81,7 @@ class PartitionEstimates(FitFacts):
                 else partitions.least_loss(z, method)
             )
             self._partitions[method] = (
-                found if len(labels) == 1 else crossings.renumbered(found, self.n_users)
+                found if len(labels) == 1 else crosstab.renumbered(found, self.n_users)
             )
         return self._partitions[method]
 
@@ -105,9 +106,9 @@ class PartitionEstimates(FitFacts):
         and before them table, where features came as several. Empty unless the fit had
         ``agreement``.
         """
-        return crossings.disagreements(self, least)
+        return crosstab.disagreements(self, least)
 
-    def crossings(self, table: str | None = None) -> pd.DataFrame:
+    def crosstab(self, table: str | None = None) -> pd.DataFrame:
         """Users by the cluster they look like (rows) and the one they act like (columns), both of
         the estimate.
 
@@ -120,4 +121,13 @@ class PartitionEstimates(FitFacts):
                 f"Each table of features has labels of its own: say which table, of {names}."
             )
         looks = self.partition() if table is None else self.table_partition(table)
-        return crossings.table(looks, self.behavior_partition())
+        return crosstab.table(looks, self.behavior_partition())
+
+    def crossings(self, table: str | None = None) -> pd.DataFrame:
+        """The former name of :meth:`crosstab`."""
+        warnings.warn(
+            "Posterior.crossings is called crosstab now; the old name will go.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.crosstab(table)

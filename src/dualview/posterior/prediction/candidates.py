@@ -11,9 +11,9 @@ from dualview.behaviors.records import ClusterNoise, UserNoise
 from dualview.errors import InputError
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.prediction.disagreement import Customers, Rows
+from dualview.posterior.prediction.labels_by_table import LabelsByTable
 from dualview.posterior.prediction.latent_rows import LatentRows
 from dualview.posterior.prediction.link_rows import LinkRows
-from dualview.posterior.prediction.several_looks import SeveralLooks
 from dualview.posterior.prediction.user_features import FeatureRows, Features
 from dualview.views.features import ClusterRows
 from dualview.views.gaussian.fresh import GaussianClusters
@@ -91,20 +91,32 @@ class Candidates(ClusterRows):
         Where several tables of features have labels of their own, rows are those of behavior, and
         this is what all tables say.
         """
-        if self._looks is None:
+        if self._by_table is None:
             return self.features.log_density(x, n_users)
+        return self._by_table.log_features(self._log_tables(x, n_users))
+
+    def rows_by_table(
+        self, rng: np.random.Generator, x: Features, n: int
+    ) -> tuple[NDArray[np.int64], Array]:
+        """n rows (T, n) of one new user by each table, and the probability of each row, (T, R)."""
+        assert self._by_table is not None
+        tables = [table[0] for table in self._log_tables(x, 1)]
+        return self._by_table.draw_rows(rng, tables, n)
+
+    def _log_tables(self, x: Features | None, n_users: int) -> list[Array]:
+        """ln p(features of each table | row), (J, R) each."""
         n_tables = self._post.flat("z_tables").shape[1]
-        return self._looks.log_features(list(self.features.log_by_table(x, n_users, n_tables)))
+        return list(self.features.log_by_table(x, n_users, n_tables))
 
     @property
-    def has_several_looks(self) -> bool:
+    def has_labels_by_table(self) -> bool:
         """Whether several tables of features have labels of their own."""
         return "z_tables" in self._post
 
     @cached_property
-    def _looks(self) -> SeveralLooks | None:
+    def _by_table(self) -> LabelsByTable | None:
         """How labels of several tables go with behavior; None where there is one label for all."""
-        if not self.has_several_looks:
+        if not self.has_labels_by_table:
             return None
         if self._post.partition_process is not None:
             raise InputError(
@@ -113,7 +125,7 @@ class Candidates(ClusterRows):
                 f"is {self._post.partition_process}: fit with a Dirichlet process, with "
                 "n_clusters, or agreement=None."
             )
-        return SeveralLooks(
+        return LabelsByTable(
             self.weight, self.total, self.draw, self.first, self._post.flat("agreement")
         )
 

@@ -170,7 +170,7 @@ class Imputation:
         names."""
         for part, i in self._cells_of(column):
             if self.users[part.users[i]] == user:
-                return part.columns[part.places[i]].named(part.draws[:, i])
+                return np.asarray(part.columns[part.places[i]].named(part.draws[:, i]))
         raise InputError(
             f"No cell of user {user!r} in column {column!r} was filled in; cells lists those "
             "that were."

@@ -37,7 +37,7 @@ class LinkRows:
         if x is None or not self.has_slopes:
             return np.ones(0 if x is None else len(x), dtype=np.bool_)
         parts = zip(self._features.blocks, x.cells, strict=True)
-        return np.logical_and.reduce([block.complete(own) for block, own in parts])
+        return np.asarray(np.all([block.complete(own) for block, own in parts], axis=0))
 
     def by_draw(self, x: Features | None) -> Array:
         """Shifts of users with features x, (N, J, q), or (1, 1, 1) without a link."""

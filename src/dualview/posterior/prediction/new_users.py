@@ -88,13 +88,13 @@ class Arrivals:
 
 
 class ClustersOf(NamedTuple):
-    """Clusters of a new user with features x: weights (R,) of all rows, and rows (n,) that were
-    drawn by them."""
+    """Clusters of a new user with features x: weights (T, R) of all rows by each table, and rows
+    (T, n) that were drawn by them; T is 1 where there is one label for all."""
 
     candidates: Candidates
     x: Features
     weights: Array
-    rows: NDArray[np.intp]
+    rows: NDArray[np.int64]
 
     def fill(
         self, rng: np.random.Generator, columns: Sequence[NDArray[np.int64]]
@@ -252,22 +252,21 @@ class NewUsers:
             )
 
     def clusters_of(self, rng: np.random.Generator, user: int, n: int) -> "ClustersOf":
-        """Rows (n,) of one user by their weights."""
+        """n rows of one user by their weights."""
         assert self._x is not None
-        if self._candidates.has_several_looks:
-            raise InputError(
-                "Cells of new users cannot be filled in where several tables of features may "
-                "disagree with behavior: fit with "
-                "agreement=None, or include the users in the fit."
-            )
         users = slice(user, user + 1)
+        if self._candidates.has_labels_by_table:
+            rows, weights = self._candidates.rows_by_table(rng, self._x[users], n)
+            with np.errstate(divide="ignore"):
+                self._warn_of_few_draws(users, np.log(weights[:1]))
+            return ClustersOf(self._candidates, self._x[users], weights, rows)
         log_weights = self._log_weights(users)
         self._warn_of_few_draws(users, log_weights)
-        weights = np.exp(log_weights[0])
+        weights = np.exp(log_weights)
         cumulative = np.cumsum(weights)
         levels = (rng.random() + np.arange(n)) / n * cumulative[-1]
-        rows = np.minimum(np.searchsorted(cumulative, levels, side="right"), len(weights) - 1)
-        return ClustersOf(self._candidates, self._x[users], weights, rng.permutation(rows))
+        chosen = np.minimum(np.searchsorted(cumulative, levels, side="right"), len(cumulative) - 1)
+        return ClustersOf(self._candidates, self._x[users], weights, rng.permutation(chosen)[None])
 
     def probabilities(self) -> Array:
         """Probability of each cluster of the estimate, (J, C), with a last column for a new cluster
@@ -329,7 +328,7 @@ class NewUsers:
         one draws its parameters, for those who follow.
         """
         rows, arrivals = self._candidates, Arrivals(self._candidates)
-        if rows.has_several_looks and len(members) > 1:
+        if rows.has_labels_by_table and len(members) > 1:
             raise InputError(
                 "Outcomes of several new users together cannot be predicted where several tables "
                 "of features may disagree with "

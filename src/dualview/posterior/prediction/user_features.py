@@ -109,11 +109,14 @@ class FeatureRows:
         columns: Sequence[NDArray[np.int64]],
     ) -> list[tuple[NDArray[Any], list[Array] | None] | None]:
         """Cells of one user in some columns of each block, as ``BlockRows.fill`` has them; None
-        where there are none."""
-        return [
-            own.fill(rng, rows, weights, cells, wanted) if len(wanted) else None
-            for own, cells, wanted in zip(self._rows, x.cells, columns, strict=True)
-        ]
+        where there are none. rows (T, n), weights (T, R): by table, or the same for all."""
+        found: list[tuple[NDArray[Any], list[Array] | None] | None] = []
+        for block, own, cells, wanted in zip(
+            self.blocks, self._rows, x.cells, columns, strict=True
+        ):
+            t = min(block.table, len(rows) - 1)
+            found.append(own.fill(rng, rows[t], weights[t], cells, wanted) if len(wanted) else None)
+        return found
 
 
 def features_of(post: "FitFacts") -> Features | None:
@@ -153,4 +156,5 @@ def shifts_of_fit(post: "FitFacts") -> Array:
     columns = np.concatenate(
         [np.broadcast_to(part, (*shape, part.shape[-1])) for part in parts], axis=-1
     )
-    return np.einsum("sqd,sud->suq" if columns.ndim == 3 else "sqd,ud->suq", slopes, columns)
+    path = "sqd,sud->suq" if columns.ndim == 3 else "sqd,ud->suq"
+    return np.asarray(np.einsum(path, slopes, columns))

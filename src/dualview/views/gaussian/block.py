@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.columns import Column
-from dualview.columns.cells import inside
+from dualview.columns.cells import drawn_cells, inside
 from dualview.units import Whitening
 from dualview.views.base import Components
 from dualview.views.features import (
@@ -107,14 +107,14 @@ class GaussianBlock(FeatureBlock):
         """Missing cells, and those of censored columns that are not exact. What others are in the
         user's units is known."""
         censored = np.array([column.kind == "censored" for column in self.columns], dtype=bool)
-        users, columns = np.nonzero(x.table.missing | (~x.table.exact & censored))
+        users, columns = np.nonzero(x.missing | ((x.low < x.high) & censored))
         return users, columns
 
     @cached_property
     def _drawn(self) -> NDArray[np.bool_]:
         """Which of the cells that the sampler draws are in this block."""
         data = self.draws.data
-        columns = UserCells(data["low"], data["high"], self.units).table.drawn[1]
+        columns = drawn_cells(data["low"], data["high"])[1]
         own = np.arange(len(self.draws.units["features"].mean))[self._own]
         return np.isin(columns, own)
 
@@ -129,14 +129,14 @@ class GaussianBlock(FeatureBlock):
         if not len(cells[0]):
             return np.empty((len(rows), 0)), None
         places = np.full(x.low.shape, -1)
-        places[x.table.drawn] = np.flatnonzero(self._drawn)
+        places[drawn_cells(x.low, x.high)] = np.flatnonzero(self._drawn)
         return self.draws.flat("features.cells")[:, places[cells]], None
 
     def completed(self, x: UserCells, draws: Places) -> Array | None:
         if "features.cells" not in self.draws or x.complete.all():
             return None
         found = np.repeat(x.low[None], len(draws), axis=0)
-        users, columns = x.table.drawn
+        users, columns = drawn_cells(x.low, x.high)
         found[:, users, columns] = self.draws.flat("features.cells")[draws][:, self._drawn]
         return found
 

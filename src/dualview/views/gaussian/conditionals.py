@@ -226,7 +226,7 @@ def redraw_view(rng, sums, base, hyperprior=PUBLISHED):
 
 
 @compiled
-def collapsed(base_covariance):
+def degenerate(base_covariance):
     """Whether W_0 is no number any more, or so small in some direction that its clusters have
     shrunk onto single points."""
     factor = cholesky(base_covariance)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dualview.columns import Cells as Table
 from dualview.columns import Columns
+from dualview.columns.cells import drawn_cells, missing_cells
 from dualview.units import Whitening
 from dualview.views.base import Array
 from dualview.views.gaussian.cells import Cells, put_in, take_out
@@ -37,14 +38,12 @@ class Intervals:
     @cached_property
     def cells(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Users and columns of the cells that are not exact: by user, the missing ones first."""
-        users, columns = np.nonzero(self.low < self.high)
-        order = np.lexsort((columns, ~self.is_missing[users, columns], users))
-        return users[order], columns[order]
+        return drawn_cells(self.low, self.high)
 
     @cached_property
     def is_missing(self) -> NDArray[np.bool_]:
         """Missing cells (U, D)."""
-        return np.asarray(np.isneginf(self.low) & np.isposinf(self.high))
+        return missing_cells(self.low, self.high)
 
     @property
     def n_cells(self) -> int:

@@ -164,8 +164,8 @@ def score(table, offset, first, end, column, view):
 
 
 @compiled
-def collapsed(view):
-    return conditionals.collapsed(view.base.covariance)
+def degenerate(view):
+    return conditionals.degenerate(view.base.covariance)
 
 
 @standalone(returns=0.0, work=2)
@@ -223,7 +223,7 @@ def rescale(rng, z, terms, view):
 
 
 @standalone(returns="view", work=6)
-def move_together(rng, z, terms, view):
+def rescale_and_shift(rng, z, terms, view):
     if view.vectors.shape[1] == 0:
         return view
     base = Base(view.base.mean, view.base.precision, rescale(rng, z, terms, view), view.base.dof)
@@ -290,7 +290,7 @@ FUNCTIONS = {
     "grow": grow,
     "compact": compact,
     "score": score,
-    "collapsed": collapsed,
+    "degenerate": degenerate,
     "log_density": log_density,
     "base_width": base_width,
     "put_base": put_base,
@@ -301,7 +301,7 @@ register(Sums, join_sums=conditionals.join_sums)
 register(
     Gaussian,
     renewed=gaussian_renewed,
-    move_together=move_together,
+    rescale_and_shift=rescale_and_shift,
     redraw_latent=redraw_latent,
     weigh=weigh,
     settle=settle,

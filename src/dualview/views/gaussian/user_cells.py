@@ -14,7 +14,6 @@ the Gaussian view.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import qmc
 
-from dualview.columns import Cells
+from dualview.columns.cells import missing_cells
 from dualview.errors import InputError
 from dualview.numerics.stacks import spread
 from dualview.outcomes.truncated_normal import log_mass, quantiles
@@ -67,10 +66,10 @@ class UserCells:
     def __getitem__(self, users: Any) -> "UserCells":
         return UserCells(self.low[users], self.high[users], self.units)
 
-    @cached_property
-    def table(self) -> Cells:
-        """The same as columns see it."""
-        return Cells(self.low, self.high, np.empty((len(self), 0), dtype=np.int64))
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which cells (J, D) are missing."""
+        return missing_cells(self.low, self.high)
 
     @property
     def complete(self) -> NDArray[np.bool_]:
@@ -89,7 +88,7 @@ class UserCells:
         Missing cells get what then follows from the exact ones, intervals one of their ends.
         """
         ends = np.where(np.isfinite(self.low), self.low, self.high)
-        values = np.where(self.table.missing, self.units.mean, ends)
+        values = np.where(self.missing, self.units.mean, ends)
         if self.units.n_dims == len(self.units.mean):
             return values
         for pattern in self.patterns():
@@ -104,7 +103,7 @@ class UserCells:
     def patterns(self, complete: bool = False) -> Iterator["Pattern"]:
         """Users by which of their cells are exact, known to an interval, and missing; complete ones
         only on request."""
-        kinds = np.where(self.low == self.high, 0, np.where(self.table.missing, 2, 1))
+        kinds = np.where(self.low == self.high, 0, np.where(self.missing, 2, 1))
         rows, group = np.unique(kinds, axis=0, return_inverse=True)
         for place, row in enumerate(rows):
             if complete or row.any():

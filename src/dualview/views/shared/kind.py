@@ -73,7 +73,7 @@ def compact(counts, n_kept, view):
 
 
 @compiled
-def move_together(rng, z, terms, view):  # noqa: ARG001
+def rescale_and_shift(rng, z, terms, view):  # noqa: ARG001
     return view
 
 
@@ -104,7 +104,7 @@ register(
     open_column=open_column,
     grow=grow,
     compact=compact,
-    move_together=move_together,
+    rescale_and_shift=rescale_and_shift,
     redraw_latent=redraw_latent,
     weigh=weigh,
     settle=settle,

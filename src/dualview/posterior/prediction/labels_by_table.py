@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 Tables = tuple[int, ...]
 
 
-class SeveralLooks:
+class LabelsByTable:
     """What the rows weigh before a user comes: weight (R,), total (N,) by draw. draw (R,), first
     (N,): the rows of a draw.
 
@@ -46,6 +46,7 @@ class SeveralLooks:
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(weight)
             self._log_shares, self._log_others = np.log(shares).T, np.log1p(-shares).T
+            self._log_total = np.log(total)
         self._draw, self._first = draw, first
         steps = np.log(total[:, None] + 1.0 + np.arange(shares.shape[1]))
         self._log_rising = np.concatenate(
@@ -62,6 +63,63 @@ class SeveralLooks:
             log_c = self._log_coefficient(own, rest) + self._log_rest(rest, sums)
             found.append(log_c[:, self._draw] + sum(tables[t] for t in own))
         return np.asarray(logsumexp(found, axis=0))
+
+    def draw_rows(
+        self, rng: np.random.Generator, tables: Sequence[Array], n: int
+    ) -> tuple[NDArray[np.int64], Array]:
+        """Rows (T, n) that one user has by each table, drawn together, and the probability of each
+        row by each table, (T, R); tables: ln p(vectors of each | row), (R,) each.
+
+        First the draw of the posterior and which tables share a row, then the rows.
+        """
+        everything, found = tuple(range(len(tables))), [table[None] for table in tables]
+        log_sums = {own: self._log_sum(found, own)[0] for own in _subsets(everything) if own}
+        log_sums[()] = self._log_total
+        cases, log_weights = [], []
+        for own in _subsets(everything):
+            rest = tuple(t for t in everything if t not in own)
+            for blocks in partitions(rest):
+                cases.append((own, *blocks))
+                log_weights.append(
+                    self._log_coefficient(own, rest)[0]
+                    + log_sums[own]
+                    + sum(math.lgamma(len(block)) + log_sums[block] for block in blocks)
+                    - self._log_total
+                )
+        chances = np.exp(np.array(log_weights) - logsumexp(log_weights))  # (cases, N)
+        cumulative = np.cumsum(chances)
+        levels = (rng.random() + np.arange(n)) / n * cumulative[-1]
+        chosen = np.minimum(np.searchsorted(cumulative, levels, side="right"), chances.size - 1)
+        case, draw = np.divmod(rng.permutation(chosen), chances.shape[1])
+        rows, probabilities = (
+            np.empty((len(tables), n), dtype=np.int64),
+            np.zeros((len(tables), len(self._draw))),
+        )
+        for number, groups in enumerate(cases):
+            places = np.flatnonzero(case == number)
+            for group in groups:
+                if group:
+                    given = self._given_draw(tables, group, log_sums[group])
+                    rows[np.array(group)[:, None], places] = self._choose(rng, given, draw[places])
+                    probabilities[list(group)] += chances[number][self._draw] * given
+        return rows, probabilities
+
+    def _given_draw(self, tables: Sequence[Array], own: Tables, log_sum: Array) -> Array:
+        """The probability of each row in its draw, (R,), for tables that share it."""
+        log_sums = np.where(np.isfinite(log_sum), log_sum, np.inf)[self._draw]
+        return np.asarray(np.exp(self._log_weight + sum(tables[t] for t in own) - log_sums))
+
+    def _choose(
+        self, rng: np.random.Generator, given: Array, draws: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """A row in each of some draws."""
+        cumulative = np.cumsum(given)
+        first = self._first[draws]
+        last = np.append(self._first[1:], len(given))[draws] - 1
+        start = cumulative[first] - given[first]
+        levels = start + rng.random(len(draws)) * (cumulative[last] - start)
+        chosen = np.searchsorted(cumulative, levels, side="right")
+        return np.asarray(np.clip(chosen, first, last))
 
     def _log_sum(self, tables: Sequence[Array], own: Tables) -> Array:
         """ln S_B of some tables, (J, N)."""

@@ -7,17 +7,20 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dualview.posterior.prediction.several_looks import SeveralLooks, partitions
+from checks import ACCEPT
+from dualview.posterior.prediction.labels_by_table import LabelsByTable, partitions
 
 
-def one_by_one(weights: np.ndarray, shares: np.ndarray, tables: np.ndarray) -> np.ndarray:
+def one_by_one(
+    weights: np.ndarray, shares: np.ndarray, tables: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """p(features, acts like r) over what r weighs, (R,): every table agrees or is one more
-    customer, label by label.
+    customer, label by label. And p(features, labels of the tables), (R,) * T, times what all weigh.
 
     Rows are clusters that are known: no cluster is opened, as with a fixed number of clusters.
     """
     n_tables, n_rows = tables.shape
-    found = np.zeros(n_rows)
+    found, of_labels = np.zeros(n_rows), np.zeros((n_rows,) * n_tables)
     for r in range(n_rows):
         for agrees in itertools.product((True, False), repeat=n_tables):
             apart = [t for t in range(n_tables) if not agrees[t]]
@@ -31,7 +34,9 @@ def one_by_one(weights: np.ndarray, shares: np.ndarray, tables: np.ndarray) -> n
                     total *= own[label] / own.sum() * tables[t, label]
                     own[label] += 1.0
                 found[r] += total
-    return found
+                every = dict.fromkeys(range(n_tables), r) | dict(zip(apart, labels, strict=True))
+                of_labels[tuple(every.values())] += weights[r] * total
+    return found, of_labels
 
 
 @pytest.mark.parametrize("n_tables", [1, 2, 3])
@@ -42,12 +47,38 @@ def test_all_labels_in_turn(n_tables: int) -> None:
     weights, shares = rng.gamma(2.0, 1.0, 5), rng.uniform(0.1, 0.9, (2, n_tables))
     total = np.add.reduceat(weights, [0, 3])
     densities = rng.gamma(1.0, 1.0, (n_tables, n_users, 5))
-    looks = SeveralLooks(weights, total, draw, np.array([0, 3]), shares)
+    looks = LabelsByTable(weights, total, draw, np.array([0, 3]), shares)
     found = np.exp(looks.log_features(list(np.log(densities))))
     for user, own in itertools.product(range(n_users), (0, 1)):
         rows = draw == own
-        expected = one_by_one(weights[rows], shares[own], densities[:, user, rows])
+        expected = one_by_one(weights[rows], shares[own], densities[:, user, rows])[0]
         np.testing.assert_allclose(found[user, rows], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_tables", [1, 2, 3])
+def test_labels_of_the_tables_are_drawn_together(n_tables: int) -> None:
+    """Their probabilities are exact, and pairs of labels come as often as they should."""
+    rng, n = np.random.default_rng(n_tables), 20_000
+    draw, first = np.repeat(np.arange(2), (3, 2)), np.array([0, 3])
+    weights, shares = rng.gamma(2.0, 1.0, 5), rng.uniform(0.1, 0.9, (2, n_tables))
+    weights[1] = 0.0
+    total = np.add.reduceat(weights, first)
+    densities = rng.gamma(1.0, 1.0, (n_tables, 5))
+    labels = LabelsByTable(weights, total, draw, first, shares)
+    rows, chances = labels.draw_rows(rng, list(np.log(densities)), n)
+    joint = np.zeros((5,) * n_tables)
+    for own in (0, 1):
+        places = np.flatnonzero(draw == own)
+        found = one_by_one(weights[places], shares[own], densities[:, places])[1]
+        joint[np.ix_(*[places] * n_tables)] = found / total[own]
+    joint /= joint.sum()
+    for t in range(n_tables):
+        others = tuple(other for other in range(n_tables) if other != t)
+        np.testing.assert_allclose(chances[t], joint.sum(axis=others), atol=1e-12)
+    counts = np.zeros(joint.shape)
+    np.add.at(counts, tuple(rows), 1.0 / n)
+    error = np.sqrt(joint * (1.0 - joint) / n)
+    assert (np.abs(counts - joint) < ACCEPT * error + 1e-12).all()
 
 
 def test_a_new_cluster_is_opened_at_most_once_for_each_label() -> None:
@@ -56,7 +87,7 @@ def test_a_new_cluster_is_opened_at_most_once_for_each_label() -> None:
     w, alpha, share = 2.0, 0.7, np.array([[0.3, 0.6]])
     known, fresh = np.array([0.5, 1.4]), np.array([0.9, 0.2])
     tables = [np.log([[known[t], fresh[t]]]) for t in range(2)]
-    looks = SeveralLooks(
+    looks = LabelsByTable(
         np.array([w, alpha]),
         np.array([w + alpha]),
         np.zeros(2, dtype=np.int64),
@@ -97,7 +128,7 @@ def test_a_new_cluster_is_opened_at_most_once_for_each_label() -> None:
 def test_tables_that_always_agree_are_one() -> None:
     rng = np.random.default_rng(0)
     tables = list(np.log(rng.gamma(1.0, 1.0, (2, 3, 4))))
-    looks = SeveralLooks(
+    looks = LabelsByTable(
         np.ones(4), np.array([4.0]), np.zeros(4, dtype=np.int64), np.array([0]), np.ones((1, 2))
     )
     np.testing.assert_allclose(looks.log_features(tables), tables[0] + tables[1])
@@ -106,7 +137,7 @@ def test_tables_that_always_agree_are_one() -> None:
 def test_sums_over_rows_are_the_density_of_the_features() -> None:
     """Where no table agrees, by the urn of all customers: with one row everything is its
     density."""
-    looks = SeveralLooks(
+    looks = LabelsByTable(
         np.array([2.0]),
         np.array([2.0]),
         np.zeros(1, dtype=np.int64),
