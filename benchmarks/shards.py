@@ -28,7 +28,7 @@ from dualview.engines.variational.sharded.mean_field import ShardedMeanField
 from dualview.engines.variational.sharded.recipes import Given
 from dualview.engines.variational.sharded.work import Task
 from dualview.inputs.parameters import Parameters
-from dualview.inputs.sharded import modelled_shards
+from dualview.inputs.shard_fit import build_shard_model
 
 PIECE = 100_000  # users or threads that are made at a time
 PRIOR = dv.GaussianPrior(0.0, 1.0)
@@ -71,7 +71,7 @@ def written(
 def begun(shards: dv.Shards, z: np.ndarray, crew: Crew, key: str) -> ShardedMeanField:
     """q at its start, from the true clusters."""
     estimator = dv.DualViewMixture(engine="variational", behavior_prior=PRIOR)
-    model: Any = modelled_shards(
+    model: Any = build_shard_model(
         Parameters.of(estimator),
         ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache)),
     ).model

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior
@@ -40,7 +41,9 @@ _OFF_CONSTANT = 1e-9  # of a constant column's value
 _SHOWN = 5
 
 
-def checked_features(estimator: Any, X: Any, reset: bool = True, missing: bool = False) -> Array:
+def checked_features(
+    estimator: BaseEstimator, X: Any, reset: bool = True, missing: bool = False
+) -> Array:
     """X as floats; sets n_features_in_ and feature_names_in_ of the estimator, or checks against
     them (reset=False).
 
@@ -61,7 +64,7 @@ def checked_features(estimator: Any, X: Any, reset: bool = True, missing: bool =
     return features
 
 
-def _validated(estimator: Any, X: Any, reset: bool) -> Any:
+def _validated(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
     """What scikit-learn makes of X; its errors are ours."""
     try:
         return validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
@@ -131,7 +134,7 @@ def check_room(n_features: int, n_draws: int) -> None:
         )
 
 
-def feature_names(estimator: Any) -> list[str]:
+def feature_names(estimator: BaseEstimator) -> list[str]:
     """The columns' names; x0, x1, … where X had none."""
     names = getattr(estimator, "feature_names_in_", None)
     return (

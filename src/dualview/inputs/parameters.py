@@ -3,8 +3,10 @@
 import numbers as abstract
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import update_wrapper
+from types import MethodType
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -12,7 +14,7 @@ from sklearn.base import BaseEstimator
 from dualview.behaviors import SeveralBehaviors
 from dualview.chains.schedule import check_length
 from dualview.checks import whole_number
-from dualview.errors import DataWarning, InputError, InputTypeError
+from dualview.errors import DataWarning, EngineError, InputError, InputTypeError
 from dualview.inputs.data import Data
 from dualview.partitions.agreement import agreement_prior, agreement_priors
 from dualview.partitions.alpha import concentration
@@ -346,3 +348,35 @@ def _check_tables(parameters: Parameters, data: Data) -> None:
             "known to an interval. Join "
             "the tables into one, or leave out the columns that are not complete."
         )
+
+
+def of_engine(engine: str) -> Callable[[Callable[..., Any]], Any]:
+    """Decorates a method that only one engine has: with others ``hasattr`` is False, and the error
+    names both engines."""
+    return lambda method: _OfEngine(method, engine)
+
+
+class _OfEngine:
+    """The descriptor of such a method."""
+
+    def __init__(self, method: Callable[..., Any], engine: str) -> None:
+        self.method, self.engine = method, engine
+        shown: Any = self
+        update_wrapper(shown, method)  # documentation and examples are the method's
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self.method
+        engine = (
+            instance.engine.word
+            if isinstance(instance.engine, EngineSettings)
+            else (instance.engine)
+        )
+        if engine != self.engine:
+            name = self.method.__name__
+            raise EngineError(
+                f'{name} is a method of engine="{self.engine}"; this estimator has '
+                f'engine="{engine}". Set '
+                f'engine="{self.engine}", or call fit with all data.'
+            )
+        return MethodType(self.method, instance)

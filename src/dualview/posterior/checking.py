@@ -18,8 +18,8 @@ from dualview.posterior.model_checks import (
     vector_checks,
     view_check,
 )
+from dualview.posterior.observations import fitted_model
 from dualview.posterior.posterior import Posterior
-from dualview.posterior.rebuilt import rebuilt_model
 from dualview.posterior.residuals import outcomes_of, residuals_of
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ def checks_of(
 
 
 def _context(post: Posterior, behavior: Behavior | None) -> Context:
-    partition, linked = rebuilt_model(post, behavior).partition, "slopes" in post
+    partition, linked = fitted_model(post, behavior).partition, "slopes" in post
     if behavior is None:
         return Context({}, linked, partition)
     latent, params = (

@@ -2,7 +2,7 @@
 reads."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import xarray as xr
@@ -10,14 +10,13 @@ import xarray as xr
 from dualview.behaviors import Behavior, Likelihood
 from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
-from dualview.partitions.choice import PartitionNames
 from dualview.posterior import files
 from dualview.posterior.convergence import Convergence
 from dualview.posterior.from_records import tree_of
 from dualview.posterior.notebook import posterior_table
 from dualview.posterior.partition_estimates import PartitionEstimates
+from dualview.posterior.spec import ModelSpec
 from dualview.posterior.tree import Asked, saved_tree, whole_tree
-from dualview.units import Whitening
 
 
 class Posterior(PartitionEstimates, Convergence):
@@ -32,14 +31,16 @@ class Posterior(PartitionEstimates, Convergence):
     def from_records(
         cls,
         records: list[Record],
-        units: dict[str, Whitening],
+        spec: ModelSpec,
         likelihood: Likelihood | None,
         coords: dict[str, Any],
-        partition: PartitionNames,
         length: Length | None = None,
+        facts: Mapping[str, str] | None = None,
     ) -> Self:
-        """Join the chains' records, in the user's units."""
-        return cls(tree_of(records, units, likelihood, coords, partition, length))
+        """Join the chains' records, in the user's units. facts: of the fit, by name."""
+        tree = tree_of(records, spec, likelihood, coords)
+        tree.attrs |= ({} if length is None else length._asdict()) | dict(facts or {})
+        return cls(tree)
 
     def __repr__(self) -> str:
         return f"Posterior({self.n_chains} chains × {self.n_draws} draws: {', '.join(self.names)})"

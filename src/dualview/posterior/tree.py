@@ -27,12 +27,11 @@ from dualview.checks import whole_number
 from dualview.columns import Cells
 from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
-from dualview.partitions.choice import PartitionNames
 from dualview.posterior import feature_replicates
 from dualview.posterior.category_shares import nominal_view
 from dualview.posterior.left_out import left_out_densities
 from dualview.posterior.log_priors import log_priors
-from dualview.posterior.rebuilt import observations_of, rebuilt_model
+from dualview.posterior.observations import fitted_model, observations_of
 from dualview.posterior.user_cells import UserCells, log_gaussian_cells
 from dualview.posterior.user_rows import components_of, rows_by_table, rows_of_category
 
@@ -206,7 +205,7 @@ class _Maker:
 
     @cached_property
     def _model(self) -> Model:
-        return rebuilt_model(self._post, self._whole_behavior)
+        return fitted_model(self._post, self._whole_behavior)
 
     @cached_property
     def _flat_draws(self) -> NDArray[np.intp]:
@@ -500,11 +499,7 @@ class _PriorDraws:
             str(name): part.values for name, part in self._post.tree["posterior"].coords.items()
         }
         made = type(self._post).from_records(
-            [store.drain()],
-            self._post.units,
-            self._model.likelihood,
-            coords,
-            PartitionNames(self._post.n_clusters),
+            [store.drain()], self._post.spec, self._model.likelihood, coords
         )
         return made.tree["posterior"].to_dataset().assign_attrs(n_left_out=self._n_left_out)
 

@@ -36,9 +36,9 @@ from dualview.engines.variational.sharded.recipes import Given
 from dualview.engines.variational.sharded.work import Task
 from dualview.errors import DualViewError, FileError, InputError
 from dualview.inputs.data import checked_data
-from dualview.inputs.modelled import Modelled, modelled
 from dualview.inputs.parameters import Parameters
-from dualview.inputs.sharded import crew_of, modelled_shards
+from dualview.inputs.problem import Problem, build_model
+from dualview.inputs.shard_fit import build_shard_model, crew_of
 
 N_USERS, N_THREADS = 50, 130
 PRIOR = dv.GaussianPrior(40.0, 900.0)
@@ -76,15 +76,15 @@ def shards(
 @pytest.fixture(scope="module")
 def inside(
     estimator: dv.DualViewMixture, forum: dv.datasets.Forum, behavior: dv.SharedOutcome
-) -> Modelled:
+) -> Problem:
     """The model in memory."""
-    return modelled(Parameters.of(estimator), checked_data(estimator, forum.features, behavior))
+    return build_model(Parameters.of(estimator), checked_data(estimator, forum.features, behavior))
 
 
 def sharded_model(
     estimator: dv.DualViewMixture, shards: dv.Shards, crew: Crew, key: str
 ) -> ShardedModel:
-    model = modelled_shards(
+    model = build_shard_model(
         Parameters.of(estimator),
         ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache)),
     ).model
@@ -106,7 +106,7 @@ def labels(forum: dv.datasets.Forum) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def latent(inside: Modelled) -> SoftManyThreads:
+def latent(inside: Problem) -> SoftManyThreads:
     """q of coefficients in memory, with the random numbers that shards have."""
     likelihood = inside.model.likelihood
     rows = SparseRows(likelihood.design)
@@ -121,7 +121,7 @@ def latent(inside: Modelled) -> SoftManyThreads:
 
 
 @pytest.fixture(scope="module")
-def steps_inside(inside: Modelled, labels: np.ndarray, latent: SoftManyThreads) -> list[MeanField]:
+def steps_inside(inside: Problem, labels: np.ndarray, latent: SoftManyThreads) -> list[MeanField]:
     return _steps(MeanField.start(inside.model, labels, latent), 3)
 
 
@@ -154,7 +154,7 @@ def numbers(q: MeanField) -> np.ndarray:
     return np.concatenate([*parts, q.latent.means.ravel(), q.latent.covariances.ravel()])
 
 
-def test_units_are_those_in_memory(inside: Modelled, model: ShardedModel) -> None:
+def test_units_are_those_in_memory(inside: Problem, model: ShardedModel) -> None:
     assert model.data is not None
     np.testing.assert_allclose(model.data.features, inside.model.features, rtol=1e-10, atol=1e-12)
     assert model.n_users == N_USERS
@@ -207,7 +207,7 @@ def test_changes_of_components_are_those_in_memory(
     np.testing.assert_allclose(numbers(twice[0]), numbers(twice[1]), **ROUNDING)
 
 
-def test_the_log_joint_is_that_in_memory(inside: Modelled, model: ShardedModel) -> None:
+def test_the_log_joint_is_that_in_memory(inside: Problem, model: ShardedModel) -> None:
     state = replace(inside.model.draw_prior(np.random.default_rng(2)))
     assert model.log_joint(state) == pytest.approx(inside.model.log_joint(state), rel=1e-10)
 

@@ -1,5 +1,6 @@
-"""Data in working units, and the model that parameters make of them."""
+"""The problem that an engine solves: data, and the model that parameters make of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,39 +9,36 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, Likelihood
 from dualview.behaviors.base import check_inherits
-from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
-from dualview.columns import Cells
+from dualview.columns import Cells, Columns
 from dualview.columns.layout import Layout
-from dualview.inputs.cells import as_if_exact, categories_of, cell_units, indicators, intervals_of
+from dualview.inputs.cells import as_if_exact, cell_units, indicators
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room, feature_units, warn_of_many_features, warn_of_ties
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.several_tables import cells_in, columns_of, layout_of
-from dualview.model import Model, Observed
-from dualview.partitions.agreement import agreement_priors, agreement_text
-from dualview.partitions.alpha import concentration
-from dualview.partitions.choice import PartitionNames, partition_names, partition_prior
+from dualview.model import Model
+from dualview.partitions.agreement import agreement_text
+from dualview.partitions.choice import partition_names
 from dualview.posterior import Posterior
-from dualview.posterior.followed import slope_units
+from dualview.posterior.spec import ModelSpec
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Modelled:
-    """Data and the model of them.
+class Problem:
+    """What an engine is given: data, a description of the model, and the model of the data.
 
-    units: those of each view's vectors, by its name. coords: names along the dimensions of draws.
+    coords: names along the dimensions of draws.
     """
 
     data: Data
+    spec: ModelSpec
     model: Model
-    units: dict[str, Whitening]
     coords: dict[str, Any]
-    partition: PartitionNames
 
     def start_vectors(self) -> Array:
         """A vector per user in working units, for k-means: the features, or without them an
@@ -53,73 +51,62 @@ class Modelled:
         if self.model.features is not None:
             return self.model.features
         assert self.data.behavior is not None
-        return self.units["behavior"].to_working(
+        return self.spec.units["behavior"].to_working(
             self.data.behavior.ridge_estimate().reshape(self.data.n_users, -1)
         )
 
-    def posterior(self, records: list[Record], length: Length) -> Posterior:
-        """The posterior of the chains' records, without the data."""
-        made = Posterior.from_records(
-            records, self.units, self.model.likelihood, self.coords, self.partition, length
+    def posterior(
+        self, records: list[Record], length: Length, facts: Mapping[str, str] | None = None
+    ) -> Posterior:
+        """The posterior of the chains' records, without the data. facts: of the fit, by name."""
+        return Posterior.from_records(
+            records, self.spec, self.model.likelihood, self.coords, length, facts
         )
-        if self.model.likelihood is not None:
-            made = made.with_spread_prior(self.model.spread_prior)
-        agreement = agreement_text(self.model.agreement, self.data.tables)
-        if agreement is not None:
-            made = made.with_agreement_prior(agreement)
-        if self.model.layout is not None:
-            made = made.with_layout(self.model.layout)
-        return made if self.data.codebook is None else made.with_codebook(self.data.codebook)
 
 
-def modelled(parameters: Parameters, data: Data) -> Modelled:
+def build_model(parameters: Parameters, data: Data) -> Problem:
     """The model that is fitted to some data."""
     units: dict[str, Whitening] = {}
-    working = likelihood = intervals = None
-    others: dict[str, Observed] = {}
-    if data.cells is not None and data.codebook is not None:
-        if data.codebook.gaussian:
-            units["features"] = _joined_units(parameters, data)
-            intervals = intervals_of(data.cells, data.codebook, units["features"])
-            working = np.ascontiguousarray(units["features"].to_working(intervals.start))
-    elif data.features is not None:
+    likelihood = None
+    if data.has_numbers:
         units["features"] = _joined_units(parameters, data)
-        working = np.ascontiguousarray(units["features"].to_working(data.features))
     layout = _layout(data, units.get("features"))
-    if data.cells is not None and data.codebook is not None:
-        others = categories_of(data.cells, data.codebook, layout)
     if data.behavior is not None:
         prior = _behavior_prior(parameters.behavior_prior, data, data.behavior)
         units["behavior"], likelihood = data.behavior.prepare(prior)
         check_inherits(
             likelihood, Likelihood, f"What {type(data.behavior).__name__}.prepare returns"
         )
-    if parameters.link is not None and likelihood is not None:
-        design = Model.design(working, others)
-        n_levels = design.shape[1] - (0 if working is None else working.shape[1])
-        own = slope_units(units.get("features"), n_levels)
-        likelihood = LinkedLikelihood.of(likelihood, design, units["behavior"], own)
-    partition = partition_prior(
-        parameters.n_clusters, concentration(parameters.alpha), parameters.process
-    )
-    pooled = parameters.pooling is not None and data.behavior is not None
-    model = Model(
-        partition,
-        working,
-        likelihood,
-        data.n_users,
-        pooled=pooled,
-        spread_prior=parameters.spread_prior,
-        others=others,
-        intervals=intervals,
-        agreement=agreement_priors(parameters.agreement, data.tables),
-        layout=layout,
-    )
-    names = partition_names(parameters.n_clusters, parameters.alpha, parameters.process)
+    behavior = None if data.behavior is None else data.behavior.described()
+    spec = describe_model(parameters, units, behavior, data.tables, data.codebook, layout)
     coords = data.coords()
     if parameters.link is not None and "level" in coords:
         coords["slope"] = [*data.feature_names, *coords["level"]]
-    return Modelled(data, model, units, coords, names)
+    model = spec.build(data.features, data.cells, likelihood, data.n_users)
+    return Problem(data, spec, model, coords)
+
+
+def describe_model(
+    parameters: Parameters,
+    units: dict[str, Whitening],
+    behavior: dict[str, Any] | None,
+    tables: tuple[str, ...] = (),
+    codebook: Columns | None = None,
+    layout: Layout | None = None,
+) -> ModelSpec:
+    """The description of the model that parameters ask for."""
+    names = partition_names(parameters.n_clusters, parameters.alpha, parameters.process)
+    return ModelSpec(
+        *names,
+        link=parameters.link,
+        pooling=None if behavior is None else parameters.pooling,
+        spread_prior=parameters.spread_prior,
+        agreement=agreement_text(parameters.agreement, tables),
+        codebook=codebook,
+        layout=layout,
+        behavior=behavior,
+        units=units,
+    )
 
 
 def _joined_units(parameters: Parameters, data: Data) -> Whitening:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from dualview.behaviors import Behavior
 from dualview.checks import refuse_repeated_columns
@@ -31,7 +32,7 @@ class Appended(NamedTuple):
     news: NDArray[np.bool_]
 
 
-def appended(estimator: Any, data: Data, X: Any, y: Any) -> Appended:
+def append_data(estimator: BaseEstimator, data: Data, X: Any, y: Any) -> Appended:
     """The data of a fit with users and observations that ``partial_fit`` is given."""
     _check_views(data, X, y)
     ids = list(data.users) if _has_ids(data) else None
@@ -119,7 +120,9 @@ def _n_new(data: Data, X: Any, y: Any) -> int:
     return 0 if data.has_features else max(0, len(y) - data.n_users)
 
 
-def _more_rows(estimator: Any, data: Data, X: Any) -> tuple[Array | None, Any, Cells | None]:
+def _more_rows(
+    estimator: BaseEstimator, data: Data, X: Any
+) -> tuple[Array | None, Any, Cells | None]:
     """Features, codebook and cells of the users of a fit and of the rows of X, read as those of the
     fit were."""
     if data.codebook is None:
