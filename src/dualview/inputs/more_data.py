@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 _SHOWN = 5
 
 
-class Appended(NamedTuple):
+class MoreData(NamedTuple):
     """The data of a fit and more of them, and a mask (U,) of the users of whom there is something
     new."""
 
@@ -32,7 +32,7 @@ class Appended(NamedTuple):
     news: NDArray[np.bool_]
 
 
-def append_data(estimator: BaseEstimator, data: Data, X: Any, y: Any) -> Appended:
+def append_data(estimator: BaseEstimator, data: Data, X: Any, y: Any) -> MoreData:
     """The data of a fit with users and observations that ``partial_fit`` is given."""
     _check_views(data, X, y)
     ids = list(data.users) if _has_ids(data) else None
@@ -53,7 +53,7 @@ def append_data(estimator: BaseEstimator, data: Data, X: Any, y: Any) -> Appende
     if behavior is not None:
         news |= np.asarray(abs(behavior.user_weights()[n_before:]).sum(axis=0)).ravel() > 0.0
     users: Sequence[Any] = range(n_users) if everybody is None else everybody
-    return Appended(Data(features, data.feature_names, behavior, users, codebook, cells), news)
+    return MoreData(Data(features, data.feature_names, behavior, users, codebook, cells), news)
 
 
 def _has_ids(data: Data) -> bool:

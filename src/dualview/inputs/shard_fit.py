@@ -32,7 +32,7 @@ from dualview.inputs.features import check_room
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import Problem, describe_model
 from dualview.inputs.variational_fit import (
-    distinct,
+    distinct_starts,
     facts_of,
     generators,
     posterior_of,
@@ -242,7 +242,7 @@ def _starts(parameters: Parameters, model: Any, seeds: list[np.random.Generator]
         bases.append(Given(labels, int(labels.max()) + 1))
     else:
         x = model.data.features
-        starts = distinct([KMeansStart(x, parameters.n_clusters)(rng) for rng in seeds])
+        starts = distinct_starts([KMeansStart(x, parameters.n_clusters)(rng) for rng in seeds])
         bases += [
             Nearest(np.stack([x[z == k].mean(axis=0) for k in range(int(z.max()) + 1)]))
             for z in starts

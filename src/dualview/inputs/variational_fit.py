@@ -53,7 +53,7 @@ def fit_variational(
     can be continued from."""
     *seeds, last = generators(parameters, seed)
     with threadpool_limits(1), progress_line(parameters.progress) as progress:
-        labels = distinct([start(rng) for rng in start_generators(parameters, seeds, seed)])
+        labels = distinct_starts([start(rng) for rng in start_generators(parameters, seeds, seed)])
         fitted = VariationalEngine().fit(fit.model, labels, progress, parameters.max_time)
         post = posterior_of(parameters, fit, fitted, seeds, facts_of(fitted, fitted.pareto_k(last)))
     return post, Stream(fit.data, _modes(fitted), fit.data.n_users)
@@ -138,7 +138,7 @@ def _due(fitted: Fitted, n_fitted: int) -> str | None:
     return None
 
 
-def distinct(starts: list[Labels]) -> list[Labels]:
+def distinct_starts(starts: list[Labels]) -> list[Labels]:
     """Partitions to start from, each once."""
     return [
         z for i, z in enumerate(starts) if not any(np.array_equal(z, other) for other in starts[:i])
@@ -171,7 +171,9 @@ class VariationalStart:
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2**31))
         seeds = [np.random.default_rng(child) for child in own.spawn(_STARTS_OF_CHAINS)]
         with threadpool_limits(1):
-            return cls(VariationalEngine().fit(fit.model, distinct([start(rng) for rng in seeds])))
+            return cls(
+                VariationalEngine().fit(fit.model, distinct_starts([start(rng) for rng in seeds]))
+            )
 
     def __call__(self, rng: np.random.Generator) -> Labels:
         return self.fitted.states(rng, 1)[0].z
