@@ -77,7 +77,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         sampled with the rest; categories have probabilities in each cluster. All columns of an
         array are continuous, with NaN for missing cells.
     feature_prior, behavior_prior : GaussianPrior, optional
-        The constants (m, Σ) of a view in the data's units; estimated from the data by default.
+        The constants (m, Σ) of a view in the data's units; estimated from the data by default. Of
+        several tables of features, side by side; the block of Σ of each is used.
         feature_prior="shrunk" or "diagonal", for many features and few users: Σ is the sample
         covariance shrunk toward its diagonal (Ledoit and Wolf 2004), or the diagonal alone.
         behavior_prior="likelihood": the maximum likelihood estimates with one cluster; better than

@@ -162,7 +162,7 @@ def feature_units(
             "by behavior alone."
         )
     if units.n_dims < len(names):
-        warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=7)
+        warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=6)
     return units
 
 
@@ -170,7 +170,7 @@ def warn_of_many_features(n_users: int, units: Whitening) -> None:
     """Warn where units that come from the covariance of the features leave little of their
     differences, or nothing."""
     if units.n_dims > 1 and _USERS_PER_FEATURE * units.n_dims >= n_users:
-        warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=7)
+        warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=6)
 
 
 def _many_features(n_users: int, n_dims: int) -> str:
@@ -257,7 +257,7 @@ def warn_of_ties(
             "that they are "
             "counts, rounded or nominal.",
             DataWarning,
-            stacklevel=7,
+            stacklevel=6,
         )
     sets = repeated_rows(features)
     n_users, n_dims = features.shape
@@ -269,7 +269,7 @@ def warn_of_ties(
             "rounded, give X as a "
             "table and say so in columns; if a user appears more than once, keep one row.",
             DataWarning,
-            stacklevel=7,
+            stacklevel=6,
         )
 
 

@@ -337,11 +337,6 @@ def _check_tables(parameters: Parameters, data: Data) -> None:
             'Several tables of features are for engine="gibbs"; for the variational engine join '
             "them into one."
         )
-    if isinstance(parameters.feature_prior, GaussianPrior):
-        raise InputError(
-            "feature_prior is a GaussianPrior of one table; with several tables give a word or "
-            "None: each then has its own."
-        )
     if parameters.link is not None and data.cells is not None and not data.cells.exact.all():
         raise InputError(
             'link="linear" with several tables needs complete numbers; some cells are missing or '

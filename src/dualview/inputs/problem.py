@@ -11,7 +11,7 @@ from dualview.behaviors import Behavior, Likelihood
 from dualview.behaviors.base import check_inherits
 from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
-from dualview.columns import Cells, Columns
+from dualview.columns import Columns
 from dualview.columns.layout import Layout
 from dualview.inputs.cells import as_if_exact, cell_units, indicators
 from dualview.inputs.data import Data
@@ -112,23 +112,24 @@ def describe_model(
 def _joined_units(parameters: Parameters, data: Data) -> Whitening:
     """The units of the features: with several tables, each in its own."""
     check_room(len(data.feature_names), parameters.n_kept)
+    prior, n_clusters = parameters.feature_prior, parameters.n_clusters
     if not data.tables:
-        return _units(parameters, data)
-    own = [_units(parameters, part) for part in _tables_of(data)]
-    return Whitening.joined(own)
-
-
-def _tables_of(data: Data) -> list[Data]:
-    """The numbers of each table by themselves, of those that have some."""
-    found = []
+        return _units(data, prior, n_clusters)
+    if isinstance(prior, GaussianPrior):
+        prior.check_size(len(data.feature_names), "feature_prior")
+    parts = []
     for own in columns_of(data.tables, data.feature_names):
         if own.stop > own.start:
-            features = None if data.features is None else data.features[:, own]
-            cells = None if data.cells is None else cells_in(data.cells, own)
-            found.append(
-                replace(data, features=features, feature_names=data.feature_names[own], cells=cells)
-            )
-    return found
+            block = prior.block(own) if isinstance(prior, GaussianPrior) else prior
+            parts.append(_units(_columns_in(data, own), block, n_clusters))
+    return Whitening.joined(parts)
+
+
+def _columns_in(data: Data, own: slice) -> Data:
+    """The numbers of one table by themselves."""
+    features = None if data.features is None else data.features[:, own]
+    cells = None if data.cells is None else cells_in(data.cells, own)
+    return replace(data, features=features, feature_names=data.feature_names[own], cells=cells)
 
 
 def _layout(data: Data, units: Whitening | None) -> Layout | None:
@@ -145,28 +146,17 @@ def _layout(data: Data, units: Whitening | None) -> Layout | None:
     return layout_of(data.tables, data.codebook, data.feature_names, n_dims)
 
 
-def _units(parameters: Parameters, data: Data) -> Whitening:
+def _units(data: Data, prior: GaussianPrior | str | None, n_clusters: int | None) -> Whitening:
     """The units of one table's numbers."""
-    if data.cells is not None:
-        return _cell_units(parameters, data, data.cells)
-    assert data.features is not None
-    return _feature_units(parameters, data, data.features)
-
-
-def _cell_units(parameters: Parameters, data: Data, cells: Cells) -> Whitening:
-    units = cell_units(cells, data.feature_names, parameters.feature_prior)
-    warn_of_ties(as_if_exact(cells), data.feature_names, data.users, parameters.n_clusters)
-    if parameters.n_clusters != 1 and parameters.feature_prior is None:
-        warn_of_many_features(data.n_users, units)
-    return units
-
-
-def _feature_units(parameters: Parameters, data: Data, features: Array) -> Whitening:
     names = data.feature_names
-    units = feature_units(features, names, parameters.feature_prior)
-    warn_of_ties(features, names, data.users, parameters.n_clusters)
-    if parameters.n_clusters != 1 and parameters.feature_prior is None:
-        warn_of_many_features(len(features), units)
+    if data.cells is not None:
+        numbers, units = as_if_exact(data.cells), cell_units(data.cells, names, prior)
+    else:
+        assert data.features is not None
+        numbers, units = data.features, feature_units(data.features, names, prior)
+    warn_of_ties(numbers, names, data.users, n_clusters)
+    if n_clusters != 1 and prior is None:
+        warn_of_many_features(data.n_users, units)
     return units
 
 
