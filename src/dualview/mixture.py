@@ -308,7 +308,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             post, stream = continue_variational(
                 parameters, build_model(parameters, data), self._stream, news, seed
             )
-        self._take(post.with_data(data.features, data.behavior, data.cells), data.behavior, stream)
+        self._take(post, data.behavior, stream)
         warn_of_fit(self.posterior_, self.labels_)
         return self
 

@@ -49,7 +49,7 @@ def fit_model(parameters: Parameters, fit: Problem) -> tuple[Posterior, Stream |
         post, stream = _FITS[type(engine)](parameters, fit, start, folder, seed)
         if folder is not None and post.length is not None:
             folder.note_length(post.length._asdict())
-    return post.with_data(data.features, data.behavior, data.cells), stream
+    return post, stream
 
 
 def _folder(

@@ -22,6 +22,7 @@ from dualview.model import Model
 from dualview.partitions.agreement import agreement_text
 from dualview.partitions.choice import partition_names
 from dualview.posterior import Posterior
+from dualview.posterior.from_records import tree_of
 from dualview.posterior.spec import ModelSpec
 from dualview.units import GaussianPrior, Whitening
 
@@ -58,10 +59,12 @@ class Problem:
     def posterior(
         self, records: list[Record], length: Length, facts: Mapping[str, str] | None = None
     ) -> Posterior:
-        """The posterior of the chains' records, without the data. facts: of the fit, by name."""
-        return Posterior.from_records(
-            records, self.spec, self.model.likelihood, self.coords, length, facts
-        )
+        """The posterior of the chains' records, with the data. facts: of the fit, by name."""
+        data = self.data
+        observed = data.features if data.cells is None else data.cells
+        tree = tree_of(records, self.spec, self.model.likelihood, self.coords, observed)
+        tree.attrs |= length._asdict() | dict(facts or {})
+        return Posterior(tree, data.behavior)
 
 
 def build_model(parameters: Parameters, data: Data) -> Problem:

@@ -1,10 +1,7 @@
 """What is known of the fit that draws come from: its table, its behavior, its priors, how long its
 chains are."""
 
-from typing import Any, Self
-
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, behavior_from
@@ -27,30 +24,6 @@ class FitFacts(NamedDraws):
     def codebook(self) -> Columns | None:
         """What the columns of the fit's table are; None where it was an array of numbers."""
         return self.spec.codebook
-
-    def with_data(
-        self, features: Array | None, behavior: Behavior | None, cells: Cells | None = None
-    ) -> Self:
-        """The posterior with what summaries and predictions need of the data."""
-        tree = self._tree.copy()
-        if cells is not None:
-            table: dict[str, Any] = {
-                "low": (("user", "feature"), cells.low),
-                "high": (("user", "feature"), cells.high),
-            }
-            table["codes"] = (("user", "category"), cells.codes)
-            known = {
-                dim: tree["posterior"].coords[dim]
-                for dim in ("user", "feature")
-                if dim in tree["posterior"].coords
-            }
-            tree["observed_data"] = xr.DataTree(xr.Dataset(table, coords=known))
-        if features is not None:
-            users = {dim: tree["posterior"].coords[dim] for dim in ("user", "feature")}
-            tree["observed_data"] = xr.DataTree(
-                xr.Dataset({"features": (("user", "feature"), features)}, coords=users)
-            )
-        return type(self)(tree, behavior)
 
     @property
     def n_clusters(self) -> int | None:

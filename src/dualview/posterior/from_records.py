@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Likelihood
 from dualview.chains.storage import Moments, Record, anchors
+from dualview.columns import Cells
 from dualview.posterior.spec import ModelSpec
 from dualview.units import Whitening
 
@@ -26,6 +27,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "cut_points": ("cut",),
 }
 
+Array = NDArray[np.float64]
 Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 
 
@@ -34,8 +36,11 @@ def tree_of(
     spec: ModelSpec,
     likelihood: Likelihood | None,
     coords: dict[str, Any],
+    observed: Array | Cells | None = None,
 ) -> xr.DataTree:
-    """The chains' records joined, in the user's units, with the description of their model."""
+    """The chains' records joined, in the user's units, with the description of their model.
+    observed: the features that were fitted, or the table, where it has other cells than exact
+    numbers."""
     units = spec.units
     variables = _variables(records, units, likelihood)
     dims = {dim for names, _ in variables.values() for dim in names}
@@ -54,9 +59,23 @@ def tree_of(
     }
     if records[0].scalars:
         groups["summary"] = _summary(records, units, likelihood, draws.coords)
+    if observed is not None:
+        groups["observed_data"] = _observed(observed, draws.coords)
     tree = xr.DataTree.from_dict(groups)
     tree.attrs |= spec.to_attrs()
     return tree
+
+
+def _observed(observed: Array | Cells, coords: Any) -> xr.Dataset:
+    """What summaries and predictions need of the features."""
+    numbers = ("user", "feature")
+    data: dict[str, Any] = {}
+    if isinstance(observed, Cells):
+        data |= {"low": (numbers, observed.low), "high": (numbers, observed.high)}
+        data["codes"] = (("user", "category"), observed.codes)
+    else:
+        data["features"] = (numbers, observed)
+    return xr.Dataset(data, coords={dim: coords[dim] for dim in numbers if dim in coords})
 
 
 def _variables(

@@ -2,20 +2,15 @@
 reads."""
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
 
 import xarray as xr
 
-from dualview.behaviors import Behavior, Likelihood
-from dualview.chains.schedule import Length
-from dualview.chains.storage import Record
+from dualview.behaviors import Behavior
 from dualview.posterior import files
 from dualview.posterior.convergence import Convergence
-from dualview.posterior.from_records import tree_of
 from dualview.posterior.notebook import posterior_table
 from dualview.posterior.partition_estimates import PartitionEstimates
-from dualview.posterior.spec import ModelSpec
 from dualview.posterior.tree import Asked, saved_tree, whole_tree
 
 
@@ -26,21 +21,6 @@ class Posterior(PartitionEstimates, Convergence):
     ``post.names`` lists them. ``post.to_arviz()`` is the DataTree for ArviZ, ``post.save(path)`` a
     NetCDF file of it.
     """
-
-    @classmethod
-    def from_records(
-        cls,
-        records: list[Record],
-        spec: ModelSpec,
-        likelihood: Likelihood | None,
-        coords: dict[str, Any],
-        length: Length | None = None,
-        facts: Mapping[str, str] | None = None,
-    ) -> Self:
-        """Join the chains' records, in the user's units. facts: of the fit, by name."""
-        tree = tree_of(records, spec, likelihood, coords)
-        tree.attrs |= ({} if length is None else length._asdict()) | dict(facts or {})
-        return cls(tree)
 
     def __repr__(self) -> str:
         return f"Posterior({self.n_chains} chains × {self.n_draws} draws: {', '.join(self.names)})"

@@ -29,6 +29,7 @@ from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
 from dualview.posterior import feature_replicates
 from dualview.posterior.category_shares import nominal_view
+from dualview.posterior.from_records import tree_of
 from dualview.posterior.left_out import left_out_densities
 from dualview.posterior.log_priors import log_priors
 from dualview.posterior.observations import fitted_model, observations_of
@@ -498,10 +499,8 @@ class _PriorDraws:
         coords = {
             str(name): part.values for name, part in self._post.tree["posterior"].coords.items()
         }
-        made = type(self._post).from_records(
-            [store.drain()], self._post.spec, self._model.likelihood, coords
-        )
-        return made.tree["posterior"].to_dataset().assign_attrs(n_left_out=self._n_left_out)
+        made = tree_of([store.drain()], self._post.spec, self._model.likelihood, coords)
+        return made["posterior"].to_dataset().assign_attrs(n_left_out=self._n_left_out)
 
     def flat(self, name: str) -> NDArray[Any]:
         return np.asarray(self.draws[name].values[0])

@@ -403,7 +403,7 @@ def load_run(folder: Path) -> DualViewMixture:
 def estimator_of_fit(request: Request, post: Posterior, behavior: Any) -> DualViewMixture:
     """The estimator of a finished run with its settings and its data, as it was after its fit."""
     model = estimator(request.settings, None, n_jobs=-1, quiet=True)
-    model._take(post.with_data(post.features, behavior, post.cells), behavior)
+    model._take(Posterior(post.tree, behavior), behavior)
     return model
 
 
