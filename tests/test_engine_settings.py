@@ -77,6 +77,9 @@ class TestMoved:
             old = Parameters.of(dv.DualViewMixture(partition=process))
         assert old == Parameters.of(dv.DualViewMixture(process))
         assert (old.n_clusters, old.process) == (None, process)
+        for n_clusters in (3, dv.PitmanYor(0.5)):
+            with pytest.raises(InputError, match="partition is for an inferred number"):
+                Parameters.of(dv.DualViewMixture(n_clusters, partition=process))
 
     def test_a_summary_keeps_as_many_full_draws_as_asked(self) -> None:
         with pytest.warns(FutureWarning, match="keep=20"):

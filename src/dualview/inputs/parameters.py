@@ -76,11 +76,14 @@ class Parameters:
         moved = {name: given.pop(name) for name in _MOVED}
         moved = {name: value for name, value in moved.items() if not _is_usual(name, value)}
         check_values(Settings, {name: given[name] for name in _PLAIN})
-        engine, process = engine_of(given.pop("engine")), given["n_clusters"]
-        if isinstance(process, PitmanYor):
-            given["n_clusters"] = None
-        else:
-            process = partition_process(moved.get("partition"))
+        engine, process = engine_of(given.pop("engine")), partition_process(moved.get("partition"))
+        if process is None and isinstance(given["n_clusters"], PitmanYor):
+            process, given["n_clusters"] = given["n_clusters"], None
+        if process is not None and given["n_clusters"] is not None:
+            raise InputError(
+                "partition is for an inferred number of clusters; got "
+                f"n_clusters={given['n_clusters']} as well. Leave one out."
+            )
         check_values(Settings, {"n_clusters": given["n_clusters"]})
         n_full_draws = _n_full_draws(given.pop("keep"), moved)
         if moved:
@@ -97,7 +100,7 @@ class Parameters:
         """Those that decide how long chains run and what they keep."""
         own = (
             {name: getattr(self.engine, name) for name in ("n_warmup", "thin", "max_draws")}
-            if (isinstance(self.engine, Gibbs))
+            if isinstance(self.engine, Gibbs)
             else {}
         )
         if self.n_full_draws is not None:
@@ -204,11 +207,6 @@ def _check(parameters: Parameters) -> None:
     agreement = parameters.agreement
     if isinstance(agreement, Mapping) or agreement_prior(agreement) is not None:
         _check_agreement(parameters)
-    if parameters.process is not None and parameters.n_clusters is not None:
-        raise InputError(
-            "partition is for an inferred number of clusters; got "
-            f"n_clusters={parameters.n_clusters} as well. Leave one out."
-        )
     for name in ("feature_prior", "behavior_prior"):
         _check_prior(name, getattr(parameters, name))
     _check_running(parameters.n_jobs, parameters.checkpoint, parameters.progress)
