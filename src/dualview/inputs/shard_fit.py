@@ -18,13 +18,12 @@ from dualview.chains.seeds import seed_sequence
 from dualview.checks import check_range, memory, names_text
 from dualview.engines.starts import KMeansStart, check_init
 from dualview.engines.variational.engine import Maker, VariationalEngine
-from dualview.engines.variational.sharded.crews import Alone, Crew, Processes
-from dualview.engines.variational.sharded.dask_crew import DaskCrew
 from dualview.engines.variational.sharded.data import ShardedData
 from dualview.engines.variational.sharded.equations import ShardedEquations, Totals
-from dualview.engines.variational.sharded.keeper import Source, ThreadUnits
+from dualview.engines.variational.sharded.loaded import Source, ThreadUnits
 from dualview.engines.variational.sharded.mean_field import ShardedMeanField
 from dualview.engines.variational.sharded.model import ShardedModel
+from dualview.engines.variational.sharded.pools import DaskPool, Pool, ProcessPool, ThisProcess
 from dualview.engines.variational.sharded.recipes import Given, Nearest
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
@@ -65,13 +64,13 @@ def fit_shards(estimator: BaseEstimator, parameters: Parameters, shards: Shards)
     seed = seed_sequence(parameters.random_state)
     *seeds, _ = generators(parameters, seed)
     with (
-        crew_of(parameters.n_jobs) as crew,
+        pool_of(parameters.n_jobs) as pool,
         threadpool_limits(1),
         progress_line(parameters.progress) as progress,
     ):
         fit = build_shard_model(
             parameters,
-            ShardedData(shards, crew, Source(uuid4().hex, str(shards.folder), shards.cache)),
+            ShardedData(shards, pool, Source(uuid4().hex, str(shards.folder), shards.cache)),
         )
         fitted = VariationalEngine().ascents(
             _starts(parameters, fit.model, start_generators(parameters, seeds, seed)),
@@ -81,16 +80,16 @@ def fit_shards(estimator: BaseEstimator, parameters: Parameters, shards: Shards)
         return posterior_of(parameters, fit, fitted, seeds, facts_of(fitted, None))
 
 
-def crew_of(n_jobs: int | None) -> Crew:
+def pool_of(n_jobs: int | None) -> Pool:
     """Who works: as joblib's context says, where there is one; else as many processes as n_jobs, or
     this one."""
     backend, default = get_active_backend()
     if type(backend).__name__ == "DaskDistributedBackend":
-        return DaskCrew(backend.client)
+        return DaskPool(backend.client)
     if n_jobs is None:
         n_jobs = default if is_configured() else 1
     n = n_cores() + 1 + n_jobs if n_jobs < 0 else n_jobs
-    return Processes(n) if n > 1 else Alone()
+    return ProcessPool(n) if n > 1 else ThisProcess()
 
 
 def _check(parameters: Parameters, shards: Shards) -> None:
