@@ -129,16 +129,16 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         gets (chain, iterations done, clusters now) every few iterations; from other processes every
         two seconds.
 
-    Deprecated
-    ----------
-    n_warmup, thin, n_auxiliary, max_draws, checkpoint_interval
-        Of ``Gibbs``: ``engine=dv.Gibbs(n_warmup=500)``.
-    init
-        Of both engines: ``engine=dv.Gibbs(init="one")``.
-    partition
-        ``n_clusters=dv.PitmanYor(discount)``.
-    n_whole
-        ``keep=100``.
+    Other Parameters
+    ----------------
+    n_warmup, thin, n_auxiliary, max_draws, checkpoint_interval : deprecated
+        Now of ``Gibbs``: ``engine=dv.Gibbs(n_warmup=500)``.
+    init : deprecated
+        Now of each engine: ``engine=dv.Gibbs(init="one")``.
+    partition : deprecated
+        Now ``n_clusters=dv.PitmanYor(discount)``.
+    n_whole : deprecated
+        Now ``keep=100``.
 
     Attributes
     ----------
