@@ -118,7 +118,7 @@ def fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Line]:
     """Run ``dualview fit`` on files of this content, up to where sampling would begin."""
-    monkeypatch.setattr("dualview.inputs.sampled.run_chains", _no_sampling)
+    monkeypatch.setattr("dualview.inputs.gibbs_fit.run_chains", _no_sampling)
 
     def run(
         users: object = csv_of(USERS),

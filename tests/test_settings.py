@@ -20,7 +20,7 @@ from dualview.forum import application
 from dualview.forum.columns import ROLES, GivenColumns
 from dualview.forum.options import UNITS, ForumOptions, ForumSettings
 from dualview.inputs.data import Data
-from dualview.inputs.made_with import made_with
+from dualview.inputs.fits import fingerprint
 from dualview.inputs.parameters import Parameters
 from dualview.report.settings import fit_command
 from dualview.runs import run as runs
@@ -101,7 +101,7 @@ def test_every_setting_is_a_parameter_of_the_estimator_with_the_same_default() -
 def test_every_parameter_means_something_with_every_engine() -> None:
     """Parameters of the estimator are documented before the heading of those that have moved; an
     engine's own are on its record, with the same defaults."""
-    text = str(dv.DualViewMixture.__doc__).partition("    Deprecated\n")[0]
+    text = str(dv.DualViewMixture.__doc__).partition("    Other Parameters\n")[0]
     documented = re.findall(r"^    ([a-z_, ]+) : ", text, re.MULTILINE)
     named = [name for names in documented for name in names.split(", ")]
     parameters = signature(dv.DualViewMixture).parameters
@@ -223,7 +223,7 @@ def test_manifests_of_earlier_runs_stay_valid() -> None:
         "random_state": 0,
         "features": None,
     }
-    assert made_with(Parameters.of(fixed), NO_DATA) == {
+    assert fingerprint(Parameters.of(fixed), NO_DATA) == {
         **plain,
         "alpha": "gamma(0.25, 0.25)",
         **rest,
@@ -238,7 +238,7 @@ def test_manifests_of_earlier_runs_stay_valid() -> None:
         "whole draws, every": 10,
         "feature_prior": "shrunk",
     }
-    assert made_with(Parameters.of(odd), NO_DATA) == {
+    assert fingerprint(Parameters.of(odd), NO_DATA) == {
         **plain,
         "alpha": "gamma(0.25, 0.25)",
         **rest,
@@ -250,17 +250,18 @@ def test_manifests_say_which_runs_end_when_they_have_converged() -> None:
     grows, fixed = dv.DualViewMixture(), dv.DualViewMixture(n_warmup=1000)
     limited = dv.DualViewMixture(n_warmup=1000, max_time=5.0, max_draws=10)
     assert (
-        made_with(Parameters.of(grows), NO_DATA)["n_warmup"],
-        made_with(Parameters.of(limited), NO_DATA)["n_warmup"],
+        fingerprint(Parameters.of(grows), NO_DATA)["n_warmup"],
+        fingerprint(Parameters.of(limited), NO_DATA)["n_warmup"],
     ) == (
         None,
         1000,
     )
     lengths = [
-        made_with(Parameters.of(model), NO_DATA).get("length") for model in (grows, limited, fixed)
+        fingerprint(Parameters.of(model), NO_DATA).get("length")
+        for model in (grows, limited, fixed)
     ]
     assert lengths == ["until converged", "until converged", None]
-    assert not {"max_time", "max_draws"} & set(made_with(Parameters.of(limited), NO_DATA))
+    assert not {"max_time", "max_draws"} & set(fingerprint(Parameters.of(limited), NO_DATA))
 
 
 @pytest.mark.parametrize("name", setting_names(Settings))

@@ -10,6 +10,9 @@ from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 from dualview.errors import InputError
+from dualview.inputs.data import checked_data
+from dualview.inputs.parameters import Parameters
+from dualview.inputs.problem import build_model
 from dualview.inputs.several_tables import joined_tables
 from dualview.posterior.partition import crosstab
 
@@ -256,8 +259,8 @@ def test_users_who_are_missing_are_named() -> None:
     [
         ({"engine": "variational"}, 'are for engine="gibbs"'),
         (
-            {"feature_prior": dv.GaussianPrior(np.zeros(4), np.eye(4))},
-            "feature_prior is a GaussianPrior of one table",
+            {"feature_prior": dv.GaussianPrior(np.zeros(9), np.eye(9))},
+            r"feature_prior must have \d dimension\(s\); got 9",
         ),
         ({"agreement": {"income": "learnt"}}, "names the table 'income'"),
         ({"link": "linear"}, "needs complete numbers"),
@@ -267,6 +270,18 @@ def test_settings_that_do_not_go_with_several_tables(settings: Any, message: str
     tables, behavior, _, _ = world()
     with pytest.raises(InputError, match=message):
         dv.DualViewMixture(**{**SHORT, **settings}).fit(tables, behavior)
+
+
+def test_each_table_has_its_block_of_a_prior() -> None:
+    """What the prior says of columns of different tables together has no part in the model."""
+    covariance = np.diag([1.0, 4.0, 9.0, 16.0]) + 0.5
+    prior = dv.GaussianPrior([1.0, 2.0, 3.0, 4.0], covariance)
+    model = dv.DualViewMixture(feature_prior=prior)
+    data = checked_data(model, *world()[:2])
+    mean, found = build_model(Parameters.of(model), data).spec.units["features"].prior
+    blocks = np.kron(np.eye(2), np.ones((2, 2)))
+    np.testing.assert_allclose(mean, prior.mean)
+    np.testing.assert_allclose(found, covariance * blocks)
 
 
 @pytest.mark.slow

@@ -16,20 +16,18 @@ from dualview.chains.seeds import seed_sequence
 from dualview.checks import whole_number
 from dualview.engines.starts import Labels
 from dualview.errors import InputError, InputTypeError
-from dualview.inputs.appended import appended
-from dualview.inputs.approximated import Stream, continued
 from dualview.inputs.data import checked_data
-from dualview.inputs.engine_methods import of_engine
 from dualview.inputs.fits import fit_model, fits_to_views, warn_of_fit
-from dualview.inputs.from_posterior import columns_of, parameters_of
-from dualview.inputs.modelled import modelled
-from dualview.inputs.parameters import Parameters, check_use
-from dualview.inputs.sharded import fit_shards
+from dualview.inputs.more_data import append_data
+from dualview.inputs.parameters import Parameters, check_use, of_engine
+from dualview.inputs.problem import build_model
+from dualview.inputs.shard_fit import fit_shards
+from dualview.inputs.variational_fit import Stream, continue_variational
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.posterior import Posterior
 from dualview.posterior.checks.checking import checks_of
 from dualview.posterior.checks.model_checks import Checks
-from dualview.posterior.draws.rebuilt import observations_of
+from dualview.posterior.observations import observations_of
 from dualview.predictions import Placement, Predictions
 from dualview.settings import Gibbs, Variational
 from dualview.shards.folder import Shards, check_shards
@@ -79,7 +77,8 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         sampled with the rest; categories have probabilities in each cluster. All columns of an
         array are continuous, with NaN for missing cells.
     feature_prior, behavior_prior : GaussianPrior, optional
-        The constants (m, Σ) of a view in the data's units; estimated from the data by default.
+        The constants (m, Σ) of a view in the data's units; estimated from the data by default. Of
+        several tables of features, side by side; the block of Σ of each is used.
         feature_prior="shrunk" or "diagonal", for many features and few users: Σ is the sample
         covariance shrunk toward its diagonal (Ledoit and Wolf 2004), or the diagonal alone.
         behavior_prior="likelihood": the maximum likelihood estimates with one cluster; better than
@@ -130,16 +129,16 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         gets (chain, iterations done, clusters now) every few iterations; from other processes every
         two seconds.
 
-    Deprecated
-    ----------
-    n_warmup, thin, n_auxiliary, max_draws, checkpoint_interval
-        Of ``Gibbs``: ``engine=dv.Gibbs(n_warmup=500)``.
-    init
-        Of both engines: ``engine=dv.Gibbs(init="one")``.
-    partition
-        ``n_clusters=dv.PitmanYor(discount)``.
-    n_whole
-        ``keep=100``.
+    Other Parameters
+    ----------------
+    n_warmup, thin, n_auxiliary, max_draws, checkpoint_interval : deprecated
+        Now of ``Gibbs``: ``engine=dv.Gibbs(n_warmup=500)``.
+    init : deprecated
+        Now of each engine: ``engine=dv.Gibbs(init="one")``.
+    partition : deprecated
+        Now ``n_clusters=dv.PitmanYor(discount)``.
+    n_whole : deprecated
+        Now ``keep=100``.
 
     Attributes
     ----------
@@ -248,7 +247,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             return self
         data = checked_data(self, X, y)
         check_use(parameters, data)
-        post, stream = fit_model(parameters, modelled(parameters, data))
+        post, stream = fit_model(parameters, build_model(parameters, data))
         self._take(post, data.behavior, stream)
         warn_of_fit(self.posterior_, self.labels_)
         return self
@@ -302,14 +301,14 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             raise InputError(
                 "partial_fit keeps no checkpoint: call set_params(checkpoint=None) first."
             )
-        data, news = appended(self, self._stream.data, X, y)
+        data, news = append_data(self, self._stream.data, X, y)
         check_use(parameters, data)
         with data.named_in_errors():
             seed = seed_sequence(self.random_state)
-            post, stream = continued(
-                parameters, modelled(parameters, data), self._stream, news, seed
+            post, stream = continue_variational(
+                parameters, build_model(parameters, data), self._stream, news, seed
             )
-        self._take(post.with_data(data.features, data.behavior, data.cells), data.behavior, stream)
+        self._take(post, data.behavior, stream)
         warn_of_fit(self.posterior_, self.labels_)
         return self
 
@@ -321,11 +320,12 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             raise InputTypeError(
                 f"from_posterior takes a Posterior, such as dv.load(path); got {posterior!r:.80}."
             )
-        model = cls(**parameters_of(posterior))
+        model = cls(**posterior.spec.parameters())
         if posterior.has_features:
-            names, named = columns_of(posterior)
+            codebook = posterior.codebook
+            names = posterior.feature_names if codebook is None else codebook.source_names
             model.n_features_in_ = len(names)
-            if named:
+            if names != [f"x{j}" for j in range(len(names))]:
                 model.feature_names_in_ = np.array(names, dtype=object)
         model._take(posterior, posterior.behavior)
         return model

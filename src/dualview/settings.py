@@ -47,7 +47,7 @@ def setting(
     recorded : "always", "if changed", "by the estimator" or "never"
         When it is written to the manifest of a run, by which a changed setting is noticed. "if
         changed", from the default: runs from before the setting existed stay valid. "by the
-        estimator": in its own form, see ``inputs.made_with``. "never": it may change when a run is
+        estimator": in its own form, see ``inputs.fits``. "never": it may change when a run is
         resumed.
     """
     details = {

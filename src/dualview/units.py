@@ -104,6 +104,10 @@ class GaussianPrior:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def block(self, columns: slice) -> "GaussianPrior":
+        """The constants of some of the columns."""
+        return GaussianPrior(self.mean[columns], self.covariance[columns, columns])
+
     def check_size(self, n_dims: int, name: str) -> None:
         """Raise unless the prior has n_dims dimensions."""
         if len(self.mean) != n_dims:

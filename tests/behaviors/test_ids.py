@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 import dualview as dv
 from dualview.behaviors.ids import id_text, whole_numbers
 from dualview.errors import InputError
-from dualview.inputs.appended import appended
 from dualview.inputs.data import Data, checked_data
+from dualview.inputs.more_data import append_data
 from dualview.inputs.new_users import among_new_users
-from dualview.posterior.draws.rebuilt import observations_of
+from dualview.posterior.observations import observations_of
 
 N = 6
 FEATURES = np.random.default_rng(0).normal(size=(N, 2))
@@ -519,7 +519,7 @@ class TestMoreData:
             2,
             np.array(["number", "other"], dtype=object),
         )
-        more = appended(estimator, data, table([8, 7]), regression([7, 3, 8]))
+        more = append_data(estimator, data, table([8, 7]), regression([7, 3, 8]))
         assert more.data.users == [*data.users, "8", "7"]
         assert names_agree(more.data)
 
@@ -531,19 +531,19 @@ class TestMoreData:
             np.array(["a", "b"], dtype=object),
         )
         frame = pd.DataFrame(FEATURES, columns=["a", "b"])
-        more = appended(estimator, data, frame[4:], regression([4, 5, 0]))
+        more = append_data(estimator, data, frame[4:], regression([4, 5, 0]))
         assert more.data.users == range(N)
         assert more.data.behavior.user.tolist() == [0, 1, 3, 4, 5, 0]  # type: ignore[union-attr]
         with pytest.raises(InputError, match="by position"):
-            appended(estimator, data, frame[2:], None)
+            append_data(estimator, data, frame[2:], None)
 
     def test_without_features(self) -> None:
         judges = data_of(None, regression([1, 2, 3]))
-        more = appended(dv.DualViewMixture(), judges, None, regression([4, 2]))
+        more = append_data(dv.DualViewMixture(), judges, None, regression([4, 2]))
         assert more.data.users == ["1", "2", "3", "4"]
         assert more.data.behavior.user.tolist() == [0, 1, 2, 3, 1]  # type: ignore[union-attr]
         counted = data_of(None, regression([0, 1, 2]))
-        assert appended(
+        assert append_data(
             dv.DualViewMixture(), counted, None, regression([3, 1])
         ).data.users == range(4)
 

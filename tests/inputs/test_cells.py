@@ -8,8 +8,8 @@ import dualview as dv
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.cells import cell_coords, indicators
 from dualview.inputs.data import checked_data
-from dualview.inputs.modelled import modelled
 from dualview.inputs.parameters import Parameters
+from dualview.inputs.problem import build_model
 
 
 def users(n=30, seed=0):
@@ -34,7 +34,7 @@ def data_of(X, y=None, **options):
 class TestWhatTheModelSees:
     def test_a_table_of_mixed_kinds(self):
         estimator, data = data_of(users())
-        model = modelled(Parameters.of(estimator), data).model
+        model = build_model(Parameters.of(estimator), data).model
         assert data.features is None
         assert data.feature_names == ["age", "income"]
         assert [column.kind for column in data.codebook.columns] == [
@@ -53,14 +53,14 @@ class TestWhatTheModelSees:
         assert data.cells is None
         assert data.codebook is None
         np.testing.assert_array_equal(data.features, X)
-        assert modelled(Parameters.of(estimator), data).model.intervals is None
+        assert build_model(Parameters.of(estimator), data).model.intervals is None
 
     def test_an_array_with_gaps_is_continuous_with_missing_cells(self):
         X = np.random.default_rng(0).standard_normal((20, 2))
         X[4, 1] = np.nan
         estimator, data = data_of(X)
         assert data.cells.missing.sum() == 1
-        assert modelled(Parameters.of(estimator), data).model.intervals.n_cells == 1
+        assert build_model(Parameters.of(estimator), data).model.intervals.n_cells == 1
 
     def test_a_complete_table_of_continuous_columns_stays_a_matrix(self):
         X = pd.DataFrame(np.random.default_rng(0).standard_normal((20, 2)), columns=["a", "b"])
@@ -70,7 +70,7 @@ class TestWhatTheModelSees:
 
     def test_categories_alone(self):
         estimator, data = data_of(users()[["town"]].fillna("Lyon"))
-        model = modelled(Parameters.of(estimator), data)
+        model = build_model(Parameters.of(estimator), data)
         assert model.model.features is None
         assert model.start_vectors().shape == (30, 3)
 
@@ -81,7 +81,7 @@ class TestWhatTheModelSees:
 
     def test_cells_are_named_in_the_order_in_which_they_are_drawn(self):
         estimator, data = data_of(users(6), columns={"income": "continuous"})
-        model = modelled(Parameters.of(estimator), data).model
+        model = build_model(Parameters.of(estimator), data).model
         rows, columns = model.intervals.cells
         expected = [f"{u}/{data.feature_names[d]}" for u, d in zip(rows, columns, strict=True)]
         assert cell_coords(data.codebook, data.cells, data.users)["cell"] == expected
@@ -98,7 +98,7 @@ class TestWhatTheModelSees:
     )
     def test_constants_of_the_prior(self, prior):
         estimator, data = data_of(users(), feature_prior=prior)
-        units = modelled(Parameters.of(estimator), data).units["features"]
+        units = build_model(Parameters.of(estimator), data).spec.units["features"]
         covariance = units.prior[1]
         assert np.linalg.eigvalsh(covariance)[0] > 0.0
         assert (prior == "diagonal") <= (covariance[0, 1] == 0.0)
@@ -111,7 +111,7 @@ def test_a_link_follows_numbers_and_levels():
         np.arange(30), np.ones((30, 1)), np.random.default_rng(0).standard_normal(30)
     )
     estimator, data = data_of(users(), behavior, link="linear")
-    found = modelled(Parameters.of(estimator), data)
+    found = build_model(Parameters.of(estimator), data)
     names = found.coords["slope"]
     columns = found.model.likelihood.link.features
     assert columns.shape == (30, len(names))
@@ -178,9 +178,9 @@ class TestWhatIsRefused:
             DataWarning,
             match=r"share a value in column\(s\) likes, .* say in columns that they are counts",
         ):
-            modelled(Parameters.of(estimator), data)
+            build_model(Parameters.of(estimator), data)
 
     def test_rounded_numbers_and_counts_are_no_ties(self, recwarn):
         estimator, data = data_of(users().drop(columns="income"))
-        modelled(Parameters.of(estimator), data)
+        build_model(Parameters.of(estimator), data)
         assert not recwarn

@@ -21,7 +21,7 @@ from dualview.errors import InputError
 from dualview.evaluation.comparison import observation_scores
 from dualview.posterior.draws import tree as trees
 from dualview.posterior.draws.log_priors import log_priors
-from dualview.posterior.draws.rebuilt import rebuilt_model
+from dualview.posterior.observations import fitted_model
 from dualview.views import GaussianView
 
 pytestmark = pytest.mark.filterwarnings(
@@ -256,7 +256,7 @@ def test_priors_of_the_bases_are_those_of_the_sampler(
     """Up to a constant, by SciPy's densities, (M4) to (M7)."""
     for kind in ("threads", "noisy"):
         post = models[kind].posterior_
-        model = rebuilt_model(post, models[kind].behavior_)
+        model = fitted_model(post, models[kind].behavior_)
         found, view = log_priors(post, model), model.views["behavior"]
         assert isinstance(view, GaussianView)
         means, precisions, covariances, dofs = post.base("behavior", view.base_shapes).values()
@@ -278,7 +278,7 @@ def test_priors_add_up_to_the_joint_density(models: dict[str, dv.DualViewMixture
     """The log density of observations and parameters, less the likelihood, changes with the noise
     as its prior does."""
     post = models["threads"].posterior_
-    model = rebuilt_model(post, models["threads"].behavior_)
+    model = fitted_model(post, models["threads"].behavior_)
     rng = np.random.default_rng(0)
     state = replace(model.draw_prior(rng), latent=rng.standard_normal((N_USERS, 1)))
     assert model.likelihood is not None
@@ -301,7 +301,7 @@ def test_priors_add_up_to_the_joint_density(models: dict[str, dv.DualViewMixture
 
 def test_noise_of_clusters_counts_once_for_each(models: dict[str, dv.DualViewMixture]) -> None:
     post = models["noisy"].posterior_
-    model = rebuilt_model(post, models["noisy"].behavior_)
+    model = fitted_model(post, models["noisy"].behavior_)
     variance, dof = model.likelihood.noise_prior  # type: ignore[union-attr]
     noise = post.flat("noise_precision")
     wanted = [

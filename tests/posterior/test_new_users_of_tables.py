@@ -17,8 +17,8 @@ from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
 from dualview.inputs.fits import fit_model
-from dualview.inputs.modelled import modelled
 from dualview.inputs.parameters import Parameters
+from dualview.inputs.problem import build_model
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.new_users import NewUsers
 from dualview.posterior.prediction.user_features import Features
@@ -85,7 +85,7 @@ def fit(
 def take_draws(model: dv.DualViewMixture, data: Data) -> dv.DualViewMixture:
     """The model fitted to data that ``fit`` would read by a codebook of their own."""
     parameters = Parameters.of(model)
-    model._take(fit_model(parameters, modelled(parameters, data))[0], data.behavior)
+    model._take(fit_model(parameters, build_model(parameters, data))[0], data.behavior)
     return model
 
 

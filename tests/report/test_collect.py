@@ -208,7 +208,7 @@ def test_fits_are_ranked_with_the_run_of_the_page_marked(
     section, ranking = more["fits"], Ranking.load(full / "comparison.json")
     models = {}
     for folder in (full, linked):
-        models[folder.name] = runs.opened(folder)
+        models[folder.name] = runs.load_run(folder)
         models[folder.name].behavior_ = dv.SharedOutcome(FORUM.participation > 0, FORUM.outcome)
     table = dv.compare(models)
     assert (

@@ -12,7 +12,7 @@ from scipy import sparse
 import dualview as dv
 from dualview.errors import FileError, InputError
 from dualview.inputs import table_pieces
-from dualview.inputs.sharding import sharded
+from dualview.inputs.sharding import shard_tables
 from dualview.settings import Columns
 
 N_USERS, N_THREADS = 23, 31
@@ -127,7 +127,7 @@ def test_users_who_are_unknown_are_an_error_or_left_out(
     )
     with pytest.raises(InputError, match="not in the table of users: who"):
         dv.write_shards(tmp_path / "one", users, threads)
-    found, notes = sharded(tmp_path / "two", users, threads, Columns(), (10, 10), True)
+    found, notes = shard_tables(tmp_path / "two", users, threads, Columns(), (10, 10), True)
     assert (found.n_threads, notes) == (
         2,
         ["2 rows of unknown users left out", "1 threads without a known user left out"],

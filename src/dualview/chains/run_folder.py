@@ -192,7 +192,7 @@ class RunFolder:
                     f"{'; '.join(changes)}. Use the same "
                     "again, or another folder."
                 )
-            manifest = {**manifest, "made_with": made_with}
+            manifest = {**notes, **manifest, "made_with": made_with}
         self.write_manifest(manifest)
         return manifest
 

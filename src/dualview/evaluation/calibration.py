@@ -24,8 +24,8 @@ from dualview.errors import DegenerateError, InputError
 from dualview.inputs.parameters import Parameters
 from dualview.mixture import DualViewMixture
 from dualview.model import Model, State
-from dualview.posterior.draws.rebuilt import observations_of, rebuilt_model
 from dualview.posterior.draws.tree import finite_draw
+from dualview.posterior.observations import fitted_model, observations_of
 from dualview.settings import Gibbs
 
 Array = NDArray[np.float64]
@@ -143,7 +143,7 @@ def calibrate(
     ):
         whole_number(value, name, least)
     post = model.posterior_
-    blank = rebuilt_model(post, observations_of(post, behavior))
+    blank = fitted_model(post, observations_of(post, behavior))
     engine, schedule = GibbsEngine(_n_auxiliary(model)), FixedLength(n_warmup, _DRAWS, thin)
     children = np.random.SeedSequence(seed).spawn(_TRIES * n)
     found: list[Ranks] = []

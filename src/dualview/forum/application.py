@@ -71,7 +71,7 @@ from dualview.runs.run import (
     check_whole,
     estimator,
     fit_run,
-    opened,
+    load_run,
 )
 from dualview.settings import Settings, column_option_name, command_words, option_words
 
@@ -113,7 +113,7 @@ def run_forum(
     sizes = f"{len(data.features)} users, {len(data.training.ids)} threads"
     say(f"Fitting the dual model: {sizes}. The first fit compiles for half a minute.")
     summary = fit_run(request, out, n_jobs=n_jobs, quiet=quiet)
-    model = opened(out)
+    model = load_run(out)
     clock.mark("dual")
     say("Fitting the single model, to compare.")
     single = _single(data, out, settings, n_jobs, quiet)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior
@@ -27,7 +28,7 @@ _SHOWN = 5
 
 
 def checked_table(
-    estimator: Any, X: Any, kinds: Mapping[str, Any] | None = None
+    estimator: BaseEstimator, X: Any, kinds: Mapping[str, Any] | None = None
 ) -> tuple[Array | None, Columns | None, Cells | None]:
     """Features, codebook and cells of the table that ``fit`` is given; sets n_features_in_ and
     feature_names_in_.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.behaviors.base import check_inherits
@@ -101,7 +102,7 @@ class Data:
         )
 
 
-def checked_data(estimator: Any, X: Any, y: Any) -> Data:
+def checked_data(estimator: BaseEstimator, X: Any, y: Any) -> Data:
     """The data that ``fit`` of an estimator is given; sets the estimator's n_features_in_ and
     feature_names_in_."""
     features, codebook, cells, kinds, tables = None, None, None, None, ()

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior
@@ -40,7 +41,9 @@ _OFF_CONSTANT = 1e-9  # of a constant column's value
 _SHOWN = 5
 
 
-def checked_features(estimator: Any, X: Any, reset: bool = True, missing: bool = False) -> Array:
+def checked_features(
+    estimator: BaseEstimator, X: Any, reset: bool = True, missing: bool = False
+) -> Array:
     """X as floats; sets n_features_in_ and feature_names_in_ of the estimator, or checks against
     them (reset=False).
 
@@ -61,7 +64,7 @@ def checked_features(estimator: Any, X: Any, reset: bool = True, missing: bool =
     return features
 
 
-def _validated(estimator: Any, X: Any, reset: bool) -> Any:
+def _validated(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
     """What scikit-learn makes of X; its errors are ours."""
     try:
         return validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
@@ -131,7 +134,7 @@ def check_room(n_features: int, n_draws: int) -> None:
         )
 
 
-def feature_names(estimator: Any) -> list[str]:
+def feature_names(estimator: BaseEstimator) -> list[str]:
     """The columns' names; x0, x1, … where X had none."""
     names = getattr(estimator, "feature_names_in_", None)
     return (
@@ -159,7 +162,7 @@ def feature_units(
             "by behavior alone."
         )
     if units.n_dims < len(names):
-        warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=7)
+        warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=6)
     return units
 
 
@@ -167,7 +170,7 @@ def warn_of_many_features(n_users: int, units: Whitening) -> None:
     """Warn where units that come from the covariance of the features leave little of their
     differences, or nothing."""
     if units.n_dims > 1 and _USERS_PER_FEATURE * units.n_dims >= n_users:
-        warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=7)
+        warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=6)
 
 
 def _many_features(n_users: int, n_dims: int) -> str:
@@ -254,7 +257,7 @@ def warn_of_ties(
             "that they are "
             "counts, rounded or nominal.",
             DataWarning,
-            stacklevel=7,
+            stacklevel=6,
         )
     sets = repeated_rows(features)
     n_users, n_dims = features.shape
@@ -266,7 +269,7 @@ def warn_of_ties(
             "rounded, give X as a "
             "table and say so in columns; if a user appears more than once, keep one row.",
             DataWarning,
-            stacklevel=7,
+            stacklevel=6,
         )
 
 

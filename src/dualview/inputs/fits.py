@@ -1,30 +1,40 @@
 """Fits of a model to data: by an engine, in a folder; and short ones to a view alone."""
 
 import contextlib
+import numbers as abstract
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dualview.behaviors import Behavior
-from dualview.chains.run_folder import RunFolder, versions
+from dualview.chains.run_folder import UNTIL_GOOD, RunFolder, versions
 from dualview.chains.seeds import seed_sequence
 from dualview.engines.starts import GivenStart, KMeansStart, Labels, Start, check_init
 from dualview.errors import ConvergenceWarning, DataWarning
-from dualview.inputs.approximated import Stream, VariationalStart, approximated
+from dualview.files.digests import digest
 from dualview.inputs.data import Data
-from dualview.inputs.made_with import made_with
-from dualview.inputs.modelled import Modelled, modelled
+from dualview.inputs.gibbs_fit import fit_gibbs
 from dualview.inputs.parameters import Parameters
-from dualview.inputs.sampled import sampled
+from dualview.inputs.problem import Problem, build_model
+from dualview.inputs.variational_fit import Stream, fit_variational
+from dualview.partitions.agreement import agreement_text
+from dualview.partitions.choice import partition_names
 from dualview.posterior import Posterior
-from dualview.settings import Gibbs, Variational
+from dualview.settings import Gibbs, Settings, Variational, defaults, setting_names
+from dualview.units import GaussianPrior
 
+# How each engine fits: parameters, problem, where it starts, the folder of the run and the seed.
+_FITS: dict[type, Callable[..., tuple[Posterior, Stream | None]]] = {
+    Gibbs: fit_gibbs,
+    Variational: fit_variational,
+}
 _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than half as many
 
 
-def fit_model(parameters: Parameters, fit: Modelled) -> tuple[Posterior, Stream | None]:
+def fit_model(parameters: Parameters, fit: Problem) -> tuple[Posterior, Stream | None]:
     """The posterior with its data, and what it can be continued from, where it can."""
     data, engine = fit.data, parameters.engine
     labels = check_init(engine.init, data.n_users, parameters.n_clusters)
@@ -33,23 +43,17 @@ def fit_model(parameters: Parameters, fit: Modelled) -> tuple[Posterior, Stream 
         if labels is None
         else GivenStart(labels)
     )
-    stream: Stream | None = None
     with contextlib.ExitStack() as stack:
-        folder, seed = _folder(stack, parameters, data, labels)
+        folder, seed = _folder(stack, parameters, fit, labels)
         stack.enter_context(data.named_in_errors())
-        if isinstance(engine, Variational):
-            post, stream = approximated(parameters, fit, start, seed)
-        else:
-            if engine.starts_at_approximation:
-                start = VariationalStart.of(fit, start, seed)
-            post = sampled(parameters, fit, start, folder, seed)
+        post, stream = _FITS[type(engine)](parameters, fit, start, folder, seed)
         if folder is not None and post.length is not None:
             folder.note_length(post.length._asdict())
-    return post.with_data(data.features, data.behavior, data.cells), stream
+    return post, stream
 
 
 def _folder(
-    stack: contextlib.ExitStack, parameters: Parameters, data: Data, labels: Labels | None
+    stack: contextlib.ExitStack, parameters: Parameters, fit: Problem, labels: Labels | None
 ) -> tuple[RunFolder | None, np.random.SeedSequence]:
     """The locked folder of the run, where one is wanted, and the seed: in a folder, that of its
     first sitting."""
@@ -58,10 +62,60 @@ def _folder(
         return None, seed
     folder = RunFolder(parameters.checkpoint)
     stack.enter_context(folder.lock())
-    manifest = folder.claim(
-        made_with(parameters, data, labels), {"entropy": str(seed.entropy), "versions": versions()}
-    )
+    notes = {"entropy": str(seed.entropy), "versions": versions(), "model": fit.spec.to_attrs()}
+    manifest = folder.claim(fingerprint(parameters, fit.data, labels), notes)
     return folder, np.random.SeedSequence(int(manifest["entropy"]))
+
+
+def fingerprint(parameters: Parameters, data: Data, labels: Labels | None = None) -> dict[str, Any]:
+    """Everything that determines the draws of a run, in a form that can be compared and shown:
+    parameters and digests of the data, by name. labels: those that chains start from, where they
+    are given.
+
+    Most parameters are written only where they differ from their defaults, so that runs made before
+    there was a parameter stay valid.
+    """
+    engine, usual = parameters.engine, defaults(Settings)
+    chains = engine if isinstance(engine, Gibbs) else Gibbs()
+    values = vars(parameters) | {"engine": engine.word, "keep": parameters.settings.keep}
+    values |= {name: getattr(chains, name) for name in setting_names(Gibbs, "always")}
+    always = {*setting_names(Settings, "always"), *setting_names(Gibbs, "always")}
+    made: dict[str, Any] = {
+        name: None if values[name] is None else int(values[name]) for name in sorted(always)
+    }
+    partition = partition_names(parameters.n_clusters, parameters.alpha, parameters.process)
+    if partition.alpha_prior is not None:
+        made["alpha"] = partition.alpha_prior
+    if partition.process is not None:
+        made["partition"] = partition.process
+    agreement = agreement_text(parameters.agreement, data.tables)
+    if agreement is not None:
+        made["agreement"] = agreement
+    others = setting_names(Settings, "if changed")
+    made |= {name: values[name] for name in others if values[name] != usual[name]}
+    if isinstance(engine, Variational) and engine.n_starts is not None:
+        made["n_starts"] = int(engine.n_starts)
+    if not parameters.settings.is_fixed:
+        made["length"] = UNTIL_GOOD
+    if parameters.every is not None:
+        made["whole draws, every"] = parameters.every
+    made["init"] = engine.init if isinstance(engine.init, str) else digest(labels)
+    made |= {name: _prior_text(values[name]) for name in ("feature_prior", "behavior_prior")}
+    if isinstance(parameters.random_state, abstract.Integral):
+        made["random_state"] = int(parameters.random_state)
+    made["features"] = None if data.features is None else digest(data.features)
+    if data.cells is not None and data.codebook is not None:
+        made["features"] = digest(data.cells.low, data.cells.high, data.cells.codes)
+        made["columns"] = data.codebook.to_json()["columns"]
+    if data.tables:
+        made["tables"] = list(data.tables)
+    return made if data.behavior is None else made | data.behavior.fingerprint()
+
+
+def _prior_text(prior: GaussianPrior | str | None) -> str | None:
+    return (
+        prior if prior is None or isinstance(prior, str) else digest(prior.mean, prior.covariance)
+    )
 
 
 def fits_to_views(
@@ -96,7 +150,7 @@ def fit_again(parameters: Parameters, post: Posterior, observations: Behavior) -
     one = replace(parameters, checkpoint=None, progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first fit has said them
-        return fit_model(one, modelled(one, _data_of(post, observations)))[0]
+        return fit_model(one, build_model(one, _data_of(post, observations)))[0]
 
 
 def _short_fit(parameters: Parameters, data: Data, seed: int) -> Posterior:
@@ -125,7 +179,7 @@ def _short_fit(parameters: Parameters, data: Data, seed: int) -> Posterior:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return fit_model(one, modelled(one, data))[0]
+        return fit_model(one, build_model(one, data))[0]
 
 
 def warn_of_fit(post: Posterior, labels: Labels) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior, SeveralBehaviors, SharedOutcome
@@ -41,7 +42,7 @@ class NewFeatures:
 
 
 def new_features(
-    estimator: Any, post: Posterior, X: Any, unknown: Literal["error", "missing"]
+    estimator: BaseEstimator, post: Posterior, X: Any, unknown: Literal["error", "missing"]
 ) -> NewFeatures:
     """Features of new users by the columns of the fit. unknown: what a level is that the fit has
     not seen."""
@@ -127,7 +128,9 @@ def _cells_of(numbers: Array) -> Cells:
     return Cells(np.where(missing, -np.inf, numbers), np.where(missing, np.inf, numbers), codes)
 
 
-def _read(estimator: Any, codebook: Columns, X: Any, unknown: Literal["error", "missing"]) -> Cells:
+def _read(
+    estimator: BaseEstimator, codebook: Columns, X: Any, unknown: Literal["error", "missing"]
+) -> Cells:
     if isinstance(X, Behavior):
         raise InputError("X takes the users' features; got a behavior.")
     refuse_repeated_columns(X, "X")

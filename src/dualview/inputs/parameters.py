@@ -3,8 +3,10 @@
 import numbers as abstract
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import update_wrapper
+from types import MethodType
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -12,7 +14,7 @@ from sklearn.base import BaseEstimator
 from dualview.behaviors import SeveralBehaviors
 from dualview.chains.schedule import check_length
 from dualview.checks import whole_number
-from dualview.errors import DataWarning, InputError, InputTypeError
+from dualview.errors import DataWarning, EngineError, InputError, InputTypeError
 from dualview.inputs.data import Data
 from dualview.partitions.agreement import agreement_prior, agreement_priors
 from dualview.partitions.alpha import concentration
@@ -74,11 +76,14 @@ class Parameters:
         moved = {name: given.pop(name) for name in _MOVED}
         moved = {name: value for name, value in moved.items() if not _is_usual(name, value)}
         check_values(Settings, {name: given[name] for name in _PLAIN})
-        engine, process = engine_of(given.pop("engine")), given["n_clusters"]
-        if isinstance(process, PitmanYor):
-            given["n_clusters"] = None
-        else:
-            process = partition_process(moved.get("partition"))
+        engine, process = engine_of(given.pop("engine")), partition_process(moved.get("partition"))
+        if process is None and isinstance(given["n_clusters"], PitmanYor):
+            process, given["n_clusters"] = given["n_clusters"], None
+        if process is not None and given["n_clusters"] is not None:
+            raise InputError(
+                "partition is for an inferred number of clusters; got "
+                f"n_clusters={given['n_clusters']} as well. Leave one out."
+            )
         check_values(Settings, {"n_clusters": given["n_clusters"]})
         n_full_draws = _n_full_draws(given.pop("keep"), moved)
         if moved:
@@ -95,7 +100,7 @@ class Parameters:
         """Those that decide how long chains run and what they keep."""
         own = (
             {name: getattr(self.engine, name) for name in ("n_warmup", "thin", "max_draws")}
-            if (isinstance(self.engine, Gibbs))
+            if isinstance(self.engine, Gibbs)
             else {}
         )
         if self.n_full_draws is not None:
@@ -202,11 +207,6 @@ def _check(parameters: Parameters) -> None:
     agreement = parameters.agreement
     if isinstance(agreement, Mapping) or agreement_prior(agreement) is not None:
         _check_agreement(parameters)
-    if parameters.process is not None and parameters.n_clusters is not None:
-        raise InputError(
-            "partition is for an inferred number of clusters; got "
-            f"n_clusters={parameters.n_clusters} as well. Leave one out."
-        )
     for name in ("feature_prior", "behavior_prior"):
         _check_prior(name, getattr(parameters, name))
     _check_running(parameters.n_jobs, parameters.checkpoint, parameters.progress)
@@ -335,14 +335,41 @@ def _check_tables(parameters: Parameters, data: Data) -> None:
             'Several tables of features are for engine="gibbs"; for the variational engine join '
             "them into one."
         )
-    if isinstance(parameters.feature_prior, GaussianPrior):
-        raise InputError(
-            "feature_prior is a GaussianPrior of one table; with several tables give a word or "
-            "None: each then has its own."
-        )
     if parameters.link is not None and data.cells is not None and not data.cells.exact.all():
         raise InputError(
             'link="linear" with several tables needs complete numbers; some cells are missing or '
             "known to an interval. Join "
             "the tables into one, or leave out the columns that are not complete."
         )
+
+
+def of_engine(engine: str) -> Callable[[Callable[..., Any]], Any]:
+    """Decorates a method that only one engine has: with others ``hasattr`` is False, and the error
+    names both engines."""
+    return lambda method: _OfEngine(method, engine)
+
+
+class _OfEngine:
+    """The descriptor of such a method."""
+
+    def __init__(self, method: Callable[..., Any], engine: str) -> None:
+        self.method, self.engine = method, engine
+        shown: Any = self
+        update_wrapper(shown, method)  # documentation and examples are the method's
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self.method
+        engine = (
+            instance.engine.word
+            if isinstance(instance.engine, EngineSettings)
+            else (instance.engine)
+        )
+        if engine != self.engine:
+            name = self.method.__name__
+            raise EngineError(
+                f'{name} is a method of engine="{self.engine}"; this estimator has '
+                f'engine="{engine}". Set '
+                f'engine="{self.engine}", or call fit with all data.'
+            )
+        return MethodType(self.method, instance)

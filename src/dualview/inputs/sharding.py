@@ -81,12 +81,12 @@ def write_shards(
     ...     dv.write_shards(f"{folder}/small", users, threads)
     Shards(3 users in 1 shard, 2 threads in 1 shard, 1 feature)
     """  # noqa: E501
-    return sharded(
+    return shard_tables(
         Path(folder), users, threads, names, (users_per_shard, threads_per_shard), drop_unknown
     )[0]
 
 
-def sharded(
+def shard_tables(
     folder: Path,
     users: Any,
     threads: Any,

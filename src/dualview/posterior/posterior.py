@@ -3,23 +3,18 @@ reads."""
 
 import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, Likelihood
-from dualview.chains.schedule import Length
-from dualview.chains.storage import Record
+from dualview.behaviors import Behavior
 from dualview.files.html import small_table
-from dualview.partitions.choice import PartitionNames
 from dualview.posterior.diagnostics.convergence import Convergence
 from dualview.posterior.draws import files
-from dualview.posterior.draws.from_records import tree_of
 from dualview.posterior.draws.tree import Asked, saved_tree, whole_tree
 from dualview.posterior.partition.partition_estimates import PartitionEstimates
-from dualview.units import Whitening
 
 _PARTS = 8  # of latent vectors that have their names shown
 
@@ -31,19 +26,6 @@ class Posterior(PartitionEstimates, Convergence):
     ``post.names`` lists them. ``post.to_arviz()`` is the DataTree for ArviZ, ``post.save(path)`` a
     NetCDF file of it.
     """
-
-    @classmethod
-    def from_records(
-        cls,
-        records: list[Record],
-        units: dict[str, Whitening],
-        likelihood: Likelihood | None,
-        coords: dict[str, Any],
-        partition: PartitionNames,
-        length: Length | None = None,
-    ) -> Self:
-        """Join the chains' records, in the user's units."""
-        return cls(tree_of(records, units, likelihood, coords, partition, length))
 
     def __repr__(self) -> str:
         return f"Posterior({self.n_chains} chains × {self.n_draws} draws: {', '.join(self.names)})"

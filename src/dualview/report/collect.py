@@ -37,7 +37,7 @@ from dualview.report.numbers import decimals, estimate, number, rounded, share, 
 from dualview.report.settings import settings_section
 from dualview.report.vocabulary import vocabulary
 from dualview.runs.about_answers import read_about
-from dualview.runs.run import opened
+from dualview.runs.run import load_run
 
 Array = NDArray[np.float64]
 Users = NDArray[np.intp]
@@ -88,7 +88,7 @@ class _Run:
     """A fitted model with what several sections need of it."""
 
     def __init__(self, folder: Path) -> None:
-        self.model = model = opened(folder)
+        self.model = model = load_run(folder)
         self.post: Posterior = model.posterior_
         self.estimate: PartitionEstimate = self.post.partition_estimate()
         self.labels = self.estimate.labels

@@ -14,7 +14,7 @@ from dualview.errors import FileError
 from dualview.files.writing import write_whole
 from dualview.posterior.checks.model_checks import Check, Checks
 from dualview.runs.rankings import check_unchanged, own_digest
-from dualview.runs.run import Request, behavior_of, opened, read_inputs
+from dualview.runs.run import Request, behavior_of, load_run, read_inputs
 
 FILE = "checks.json"
 _MOST_LEVELS = 2000  # of each kind in the file
@@ -23,7 +23,7 @@ _MOST_LEVELS = 2000  # of each kind in the file
 def check_run(folder: Path, *, refit: bool = True, seed: int = 0) -> str:
     """Check a finished run against the tables it was fitted to; writes checks.json, returns the
     checks in words."""
-    request, model = Request.load(folder), opened(folder)
+    request, model = Request.load(folder), load_run(folder)
     users, observed = read_inputs(request)
     behavior = None
     if observed is not None:

@@ -19,7 +19,7 @@ from dualview.outcomes import (
     NormalMixture,
     RankingMixture,
 )
-from dualview.runs.run import Request, behavior_of, opened, read_observations
+from dualview.runs.run import Request, behavior_of, load_run, read_observations
 
 
 def predict_run(
@@ -32,7 +32,7 @@ def predict_run(
 ) -> str:
     """Predict new observations of known users; writes a table, returns a line of words."""
     check_place(out)
-    model = opened(folder)
+    model = load_run(folder)
     request = Request.load(folder)
     users = model.posterior_.user_ids
     new = read_observations(

@@ -24,7 +24,7 @@ from dualview.files.writing import write_whole
 from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
 from dualview.posterior import Posterior
-from dualview.runs.run import Request, behavior_of, opened, read_inputs, refittable
+from dualview.runs.run import Request, behavior_of, estimator_of_fit, load_run, read_inputs
 
 FILE = "comparison.json"
 _SHOWN = 5
@@ -181,7 +181,7 @@ def rank_runs(
     requests = {name: Request.load(folder) for name, folder in zip(names, folders, strict=True)}
     models, described, digests, first = {}, {}, {}, None
     for name, folder in zip(names, folders, strict=True):
-        models[name] = opened(folder)
+        models[name] = load_run(folder)
         users, observed = read_inputs(requests[name])
         if observed is None:
             raise InputError(
@@ -200,7 +200,7 @@ def rank_runs(
         if folds is None:
             models[name].behavior_ = ordered
         else:
-            models[name] = refittable(requests[name], models[name].posterior_, ordered)
+            models[name] = estimator_of_fit(requests[name], models[name].posterior_, ordered)
         described[name] = _described(
             requests[name], 0 if users.features is None else users.features.shape[1]
         )

@@ -385,7 +385,7 @@ def check_folder(folder: Path) -> None:
     check_not_newer(folder)
 
 
-def opened(folder: Path) -> DualViewMixture:
+def load_run(folder: Path) -> DualViewMixture:
     """A finished run as a fitted estimator."""
     path = folder / "posterior.nc"
     check_folder(folder)
@@ -401,10 +401,10 @@ def opened(folder: Path) -> DualViewMixture:
     return DualViewMixture.from_posterior(load(path))
 
 
-def refittable(request: Request, post: Posterior, behavior: Any) -> DualViewMixture:
+def estimator_of_fit(request: Request, post: Posterior, behavior: Any) -> DualViewMixture:
     """The estimator of a finished run with its settings and its data, as it was after its fit."""
     model = estimator(request.settings, None, n_jobs=-1, quiet=True)
-    model._take(post.with_data(post.features, behavior, post.cells), behavior)
+    model._take(Posterior(post.tree, behavior), behavior)
     return model
 
 
@@ -436,7 +436,7 @@ def user_table(model: DualViewMixture) -> pd.DataFrame:
 
 def summarise(folder: Path) -> dict[str, Any]:
     """Clusters, sizes, profiles and the verdict on convergence, as plain values."""
-    model = opened(folder)
+    model = load_run(folder)
     post = model.posterior_
     estimate = post.partition_estimate()
     clusters = [
@@ -571,7 +571,7 @@ def plot_run(folder: Path) -> list[Path]:
     plots.require_matplotlib()
     import matplotlib.pyplot as plt
 
-    model = opened(folder)
+    model = load_run(folder)
     post = model.posterior_
     pictures: dict[str, Any] = {
         "clusters": lambda: plots.clusters(post)[0],

@@ -10,8 +10,8 @@ import pytest
 import dualview as dv
 from dualview.engines.gibbs import GibbsEngine
 from dualview.inputs.data import checked_data
-from dualview.inputs.modelled import modelled
 from dualview.inputs.parameters import Parameters
+from dualview.inputs.problem import build_model
 from dualview.model import Model, State
 from dualview.partitions.agreement import LabelsByView
 from dualview.posterior.diagnostics import table
@@ -85,7 +85,7 @@ def test_full_agreement_and_none_lead_to_the_same(scenario: str) -> None:
     """Two chains from each where views may disagree."""
     forum = getattr(dv.datasets, scenario)(50, 100, seed=0)
     estimator = dv.DualViewMixture(agreement="learnt")
-    fit = modelled(
+    fit = build_model(
         Parameters.of(estimator),
         checked_data(
             estimator, forum.features, dv.SharedOutcome(forum.participation, forum.outcome)

@@ -24,21 +24,20 @@ from dualview.behaviors.likelihoods.soft_many_threads import (
 from dualview.behaviors.likelihoods.systems import SparseRows
 from dualview.engines.variational.mean_field import MeanField
 from dualview.engines.variational.moves import deleted, merged, split
-from dualview.engines.variational.sharded import crews, noise, work
-from dualview.engines.variational.sharded.crews import Alone, Crew, Processes
-from dualview.engines.variational.sharded.dask_crew import DaskCrew
+from dualview.engines.variational.sharded import noise, pools, work
 from dualview.engines.variational.sharded.data import ShardedData
 from dualview.engines.variational.sharded.equations import ShardedEquations
-from dualview.engines.variational.sharded.keeper import Keeper, Source
+from dualview.engines.variational.sharded.loaded import LoadedShards, Source
 from dualview.engines.variational.sharded.mean_field import ShardedMeanField
 from dualview.engines.variational.sharded.model import ShardedModel
+from dualview.engines.variational.sharded.pools import DaskPool, Pool, ProcessPool, ThisProcess
 from dualview.engines.variational.sharded.recipes import Given
 from dualview.engines.variational.sharded.work import Task
 from dualview.errors import DualViewError, FileError, InputError
 from dualview.inputs.data import checked_data
-from dualview.inputs.modelled import Modelled, modelled
 from dualview.inputs.parameters import Parameters
-from dualview.inputs.sharded import crew_of, modelled_shards
+from dualview.inputs.problem import Problem, build_model
+from dualview.inputs.shard_fit import build_shard_model, pool_of
 
 N_USERS, N_THREADS = 50, 130
 PRIOR = dv.GaussianPrior(40.0, 900.0)
@@ -76,17 +75,17 @@ def shards(
 @pytest.fixture(scope="module")
 def inside(
     estimator: dv.DualViewMixture, forum: dv.datasets.Forum, behavior: dv.SharedOutcome
-) -> Modelled:
+) -> Problem:
     """The model in memory."""
-    return modelled(Parameters.of(estimator), checked_data(estimator, forum.features, behavior))
+    return build_model(Parameters.of(estimator), checked_data(estimator, forum.features, behavior))
 
 
 def sharded_model(
-    estimator: dv.DualViewMixture, shards: dv.Shards, crew: Crew, key: str
+    estimator: dv.DualViewMixture, shards: dv.Shards, pool: Pool, key: str
 ) -> ShardedModel:
-    model = modelled_shards(
+    model = build_shard_model(
         Parameters.of(estimator),
-        ShardedData(shards, crew, Source(key, str(shards.folder), shards.cache)),
+        ShardedData(shards, pool, Source(key, str(shards.folder), shards.cache)),
     ).model
     assert isinstance(model, ShardedModel)
     return model
@@ -94,8 +93,8 @@ def sharded_model(
 
 @pytest.fixture(scope="module")
 def model(estimator: dv.DualViewMixture, shards: dv.Shards) -> Iterator[ShardedModel]:
-    with Alone() as crew:
-        yield sharded_model(estimator, shards, crew, "alone")
+    with ThisProcess() as pool:
+        yield sharded_model(estimator, shards, pool, "alone")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +105,7 @@ def labels(forum: dv.datasets.Forum) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def latent(inside: Modelled) -> SoftManyThreads:
+def latent(inside: Problem) -> SoftManyThreads:
     """q of coefficients in memory, with the random numbers that shards have."""
     likelihood = inside.model.likelihood
     rows = SparseRows(likelihood.design)
@@ -121,7 +120,7 @@ def latent(inside: Modelled) -> SoftManyThreads:
 
 
 @pytest.fixture(scope="module")
-def steps_inside(inside: Modelled, labels: np.ndarray, latent: SoftManyThreads) -> list[MeanField]:
+def steps_inside(inside: Problem, labels: np.ndarray, latent: SoftManyThreads) -> list[MeanField]:
     return _steps(MeanField.start(inside.model, labels, latent), 3)
 
 
@@ -154,7 +153,7 @@ def numbers(q: MeanField) -> np.ndarray:
     return np.concatenate([*parts, q.latent.means.ravel(), q.latent.covariances.ravel()])
 
 
-def test_units_are_those_in_memory(inside: Modelled, model: ShardedModel) -> None:
+def test_units_are_those_in_memory(inside: Problem, model: ShardedModel) -> None:
     assert model.data is not None
     np.testing.assert_allclose(model.data.features, inside.model.features, rtol=1e-10, atol=1e-12)
     assert model.n_users == N_USERS
@@ -169,9 +168,9 @@ def test_the_constant_of_the_noise_is_that_in_memory(
 ) -> None:
     assert model.likelihood.noise_variance == behavior.noise_constant
     monkeypatch.setattr(threads_noise, "_MOST_EXACT", 10)
-    with Alone() as crew:
+    with ThisProcess() as pool:
         estimated = sharded_model(
-            estimator, shards, crew, "by Lanczos' method"
+            estimator, shards, pool, "by Lanczos' method"
         ).likelihood.noise_variance
     assert estimated != behavior.noise_constant
     assert estimated == pytest.approx(behavior.noise_constant, rel=0.3)
@@ -207,7 +206,7 @@ def test_changes_of_components_are_those_in_memory(
     np.testing.assert_allclose(numbers(twice[0]), numbers(twice[1]), **ROUNDING)
 
 
-def test_the_log_joint_is_that_in_memory(inside: Modelled, model: ShardedModel) -> None:
+def test_the_log_joint_is_that_in_memory(inside: Problem, model: ShardedModel) -> None:
     state = replace(inside.model.draw_prior(np.random.default_rng(2)))
     assert model.log_joint(state) == pytest.approx(inside.model.log_joint(state), rel=1e-10)
 
@@ -223,8 +222,8 @@ def test_other_sizes_of_shards_give_the_same_to_rounding(
     other = dv.write_shards(
         tmp_path / "forum", forum.features, behavior, users_per_shard=7, threads_per_shard=100
     )
-    with Alone() as crew:
-        found = _steps(begun(sharded_model(estimator, other, crew, "other sizes"), labels), 2)
+    with ThisProcess() as pool:
+        found = _steps(begun(sharded_model(estimator, other, pool, "other sizes"), labels), 2)
     np.testing.assert_allclose(numbers(found[-1]), numbers(steps[2]), **ROUNDING)
 
 
@@ -237,35 +236,36 @@ def test_processes_give_the_same_to_the_last_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also when one of them dies in the middle of its work. In the end none is left."""
-    with Processes(2) as crew:
-        q = begun(sharded_model(estimator, shards, crew, "processes"), labels)
+    with ProcessPool(2) as pool:
+        q = begun(sharded_model(estimator, shards, pool, "processes"), labels)
         np.testing.assert_array_equal(numbers(q), numbers(steps[0]))
-        first, argument = crew.pids, (str(tmp_path / "died"), 1.0)
+        first, argument = pool.pids, (str(tmp_path / "died"), 1.0)
         own = list(
-            crew.run(
+            pool.run(
                 q.data.source, [Task(shard_tasks.die_once, number, argument) for number in range(3)]
             )
         )
         assert (tmp_path / "died").exists()
         np.testing.assert_array_equal(
-            own, [1.0 + Keeper(q.data.source, 0.0).features(number).sum() for number in range(3)]
+            own,
+            [1.0 + LoadedShards(q.data.source, 0.0).features(number).sum() for number in range(3)],
         )
-        assert crew.pids[0] == first[0]
-        assert crew.pids[1] != first[1]
+        assert pool.pids[0] == first[0]
+        assert pool.pids[1] != first[1]
         np.testing.assert_array_equal(numbers(q.step()), numbers(steps[1]))
         with pytest.raises(
             FileError, match="no such folder"
         ):  # an error of a task is that of the fit
             list(
-                crew.run(
+                pool.run(
                     replace(q.data.source, key="gone", folder=str(tmp_path / "gone")),
                     [Task(work.gram, 0)],
                 )
             )
-        monkeypatch.setattr(crews, "MOST_DEATHS", 1)
+        monkeypatch.setattr(pools, "MOST_DEATHS", 1)
         with pytest.raises(DualViewError, match="died 1 times with the same shards"):
-            list(crew.run(q.data.source, [Task(shard_tasks.die, 0)]))
-        pids = crew.pids
+            list(pool.run(q.data.source, [Task(shard_tasks.die, 0)]))
+        pids = pool.pids
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -276,10 +276,10 @@ def test_three_processes_too(
     estimator: dv.DualViewMixture, shards: dv.Shards, labels: np.ndarray, steps: list[MeanField]
 ) -> None:
     """Also when one of them is killed from outside."""
-    with Processes(3) as crew:
-        q = begun(sharded_model(estimator, shards, crew, "three"), labels).step()
+    with ProcessPool(3) as pool:
+        q = begun(sharded_model(estimator, shards, pool, "three"), labels).step()
         np.testing.assert_array_equal(numbers(q), numbers(steps[1]))
-        os.kill(crew.pids[2], signal.SIGKILL)
+        os.kill(pool.pids[2], signal.SIGKILL)
         np.testing.assert_array_equal(numbers(q.step()), numbers(steps[2]))
 
 
@@ -304,12 +304,12 @@ def test_a_dask_cluster_too(
         distributed.Client(cluster) as client,
         parallel_config("dask"),
     ):
-        crew = crew_of(None)
-        assert isinstance(crew, DaskCrew)
-        q = begun(sharded_model(estimator, shards, crew, "dask"), labels).step()
+        pool = pool_of(None)
+        assert isinstance(pool, DaskPool)
+        q = begun(sharded_model(estimator, shards, pool, "dask"), labels).step()
         np.testing.assert_array_equal(numbers(q), numbers(steps[1]))
         pids = client.run(os.getpid)
-        assert set(client.run(lambda: len(work._keepers)).values()) == {
+        assert set(client.run(lambda: len(work._loaded)).values()) == {
             2
         }  # before and in working units
         os.kill(next(iter(pids.values())), signal.SIGKILL)
@@ -320,7 +320,7 @@ def test_a_dask_cluster_too(
 def test_another_order_of_tasks_gives_the_same(model: ShardedModel) -> None:
     assert model.data is not None
     tasks = [Task(work.feature_moments, number) for number in (2, 0, 1)]
-    found = [result.n for result in Alone().run(model.data.source, tasks)]
+    found = [result.n for result in ThisProcess().run(model.data.source, tasks)]
     assert found == [10, 20, 20]
 
 
@@ -333,18 +333,18 @@ def test_memory_has_the_shards_that_it_has_room_for(
     assert isinstance(q, ShardedMeanField)
     one = 8 * 2 * 20
     for room, n_kept in ((0.0, 0), (one, 1), (2.5 * one, 3), (1e9, 3)):  # the last shard is smaller
-        keeper = Keeper(q.data.source, room)
+        loaded = LoadedShards(q.data.source, room)
         found = [
-            keeper.rows(number, q.recipe.cut(entry.users))[0]
+            loaded.rows(number, q.recipe.cut(entry.users))[0]
             for number, entry in enumerate(shards.users)
         ]
-        assert sum(kind == "users" for kind, _ in keeper.kept) == n_kept
-        held = sum(part.nbytes for part in keeper.kept.values()) + sum(
-            rows.nbytes for _, rows, _ in keeper._rows.values()
+        assert sum(kind == "users" for kind, _ in loaded.kept) == n_kept
+        held = sum(part.nbytes for part in loaded.kept.values()) + sum(
+            rows.nbytes for _, rows, _ in loaded._rows.values()
         )
-        assert held == keeper.used <= room
+        assert held == loaded.used <= room
         np.testing.assert_array_equal(np.hstack(found), q.responsibilities)
-    assert {rows.shape[1] for _, rows, _ in keeper._rows.values()} == {20, 10}
+    assert {rows.shape[1] for _, rows, _ in loaded._rows.values()} == {20, 10}
 
 
 def test_probes_in_groups_are_the_same(model: ShardedModel, steps: list[MeanField]) -> None:
@@ -405,7 +405,7 @@ def test_progress_and_interrupts_reach_a_fit(shards: dv.Shards) -> None:
     with pytest.raises(KeyboardInterrupt):
         dv.DualViewMixture(2, engine="variational", n_chains=1, progress=stop).fit(shards)
     assert seen == [(0, 3, 2)]
-    assert not any("working" in key for key in work._keepers)  # nothing is kept
+    assert not any("working" in key for key in work._loaded)  # nothing is kept
 
 
 def test_features_alone(forum: dv.datasets.Forum, tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from dualview.engines.variational.engine import VariationalEngine
 from dualview.engines.variational.entering import entered, new_users_apart
 from dualview.engines.variational.mean_field import MeanField
 from dualview.errors import ConvergenceWarning, EngineError, InputError
-from dualview.inputs.appended import appended
 from dualview.inputs.data import Data
-from dualview.inputs.modelled import modelled
+from dualview.inputs.more_data import append_data
 from dualview.inputs.parameters import Parameters
+from dualview.inputs.problem import build_model
 from dualview.posterior.draws.approximated import ApproximationFacts, StartFacts
 
 N_OLD, N_NEW = 16, 8
@@ -69,12 +69,12 @@ def test_the_bound_is_no_lower_than_that_of_a_fit_from_scratch(model: dv.DualVie
 
 @pytest.mark.parametrize("behavior", [True, False])
 def test_the_bound_rises_from_where_the_fit_before_left_it(behavior: bool) -> None:
-    before = modelled(
+    before = build_model(
         Parameters.of(_estimator()),
         Data(FEATURES[:N_OLD], ["a", "b"], FIRST if behavior else None, range(N_OLD)),
     )
     earlier = ascend(MeanField.start(before.model, LABELS[:N_OLD]), 1e-2, 200).q.responsibilities
-    everything = modelled(
+    everything = build_model(
         Parameters.of(_estimator()),
         Data(FEATURES, ["a", "b"], ALL if behavior else None, range(N_OLD + N_NEW)),
     ).model
@@ -101,7 +101,7 @@ def test_users_enter_where_coefficients_are_too_many_to_factorise(
 
 
 def test_without_observed_views_new_users_enter_by_the_weights_of_clusters() -> None:
-    everything = modelled(
+    everything = build_model(
         Parameters.of(_estimator()), Data(None, [], ALL, range(N_OLD + N_NEW))
     ).model
     earlier = np.repeat([[0.75], [0.25]], N_OLD, axis=1)
@@ -182,7 +182,7 @@ def test_users_are_matched_by_their_ids() -> None:
     threads = dv.SharedOutcome(np.eye(3), [1.0, 2.0, 3.0], users=["a", "b", "c"])
     new = dv.SharedOutcome([[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]], [4.0, 5.0], users=["e", "b", "d"])
     rows = pd.DataFrame(FEATURES[3:5], index=["d", "e"])
-    data, news = appended(_fitted_to(2), _data(["a", "b", "c"], threads), rows, new)
+    data, news = append_data(_fitted_to(2), _data(["a", "b", "c"], threads), rows, new)
     assert list(data.users) == ["a", "b", "c", "d", "e"]
     assert isinstance(data.behavior, dv.SharedOutcome)
     np.testing.assert_array_equal(
@@ -195,14 +195,14 @@ def test_users_are_matched_by_their_ids() -> None:
 def test_users_without_ids_are_appended_in_order() -> None:
     threads = dv.SharedOutcome(np.eye(3), [1.0, 2.0, 3.0])
     own = dv.SharedOutcome([[1.0, 1.0]], [4.0])
-    data, news = appended(_fitted_to(2), _data(behavior=threads), FEATURES[3:5], own)
+    data, news = append_data(_fitted_to(2), _data(behavior=threads), FEATURES[3:5], own)
     assert isinstance(data.behavior, dv.SharedOutcome)
     np.testing.assert_array_equal(data.behavior.participation[3:], [[0, 0, 0, 1, 1]])
     assert news.tolist() == [False, False, False, True, True]
-    data, news = appended(_fitted_to(2), _data(behavior=threads), FEATURES[3:5], None)
+    data, news = append_data(_fitted_to(2), _data(behavior=threads), FEATURES[3:5], None)
     assert data.behavior is not None
     assert (len(data.behavior), len(data.behavior.observed), news.sum()) == (5, 3, 2)
-    data, news = appended(
+    data, news = append_data(
         _estimator(),
         Data(None, [], threads, range(3)),
         None,
@@ -216,7 +216,7 @@ def test_observations_of_single_users_are_joined_with_their_weights() -> None:
     first = dv.UserRegression(["a", "b"], np.ones((2, 1)), [1.0, 2.0], users=["a", "b", "c"])
     more = dv.UserRegression(["e", "a"], np.ones((2, 1)), [3.0, 4.0], weights=[2.0, 3.0])
     rows = pd.DataFrame(FEATURES[3:5], index=["d", "e"])
-    behavior = appended(_fitted_to(2), _data(["a", "b", "c"], first), rows, more).data.behavior
+    behavior = append_data(_fitted_to(2), _data(["a", "b", "c"], first), rows, more).data.behavior
     assert isinstance(behavior, dv.UserRegression)
     assert behavior.user.tolist() == [0, 1, 4, 0]
     assert behavior.weights is not None
@@ -260,7 +260,7 @@ NAMED = dv.SharedOutcome(np.eye(3), [1.0, 2.0, 3.0], users=IDS)
 )
 def test_what_cannot_be_appended_is_an_error(data: Data, X, y, text: str) -> None:
     with pytest.raises(InputError, match=text):
-        appended(_fitted_to(2), data, X, y)
+        append_data(_fitted_to(2), data, X, y)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dualview.posterior.checks.model_checks import (
     view_check,
 )
 from dualview.posterior.checks.residuals import outcomes_of, residuals_of
-from dualview.posterior.draws.rebuilt import rebuilt_model
+from dualview.posterior.observations import fitted_model
 from dualview.posterior.posterior import Posterior
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ def checks_of(
 
 
 def _context(post: Posterior, behavior: Behavior | None) -> Context:
-    partition, linked = rebuilt_model(post, behavior).partition, "slopes" in post
+    partition, linked = fitted_model(post, behavior).partition, "slopes" in post
     if behavior is None:
         return Context({}, linked, partition)
     latent, params = (

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dualview.behaviors import Behavior
 from dualview.checks import interval_ends
 from dualview.errors import AbsentError, InputError
+from dualview.posterior.spec import ModelSpec
 from dualview.units import Whitening
 
 Array = NDArray[np.float64]
@@ -132,19 +133,14 @@ class NamedDraws:
         return np.asarray(np.moveaxis(ends, 0, -1))
 
     @cached_property
+    def spec(self) -> ModelSpec:
+        """The description of the model that was fitted."""
+        return ModelSpec.from_tree(self._tree)
+
+    @cached_property
     def units(self) -> dict[str, Whitening]:
         """The map between user's units and working units of each view."""
-        group = self._tree["working"]
-        views = [
-            str(name).removesuffix(".factor")
-            for name in group.data_vars
-            if str(name).endswith(".factor")
-        ]
-        parts = ("mean", "factor", "inverse")
-        return {
-            view: Whitening(*(np.asarray(group[f"{view}.{part}"].values) for part in parts))
-            for view in views
-        }
+        return dict(self.spec.units)
 
     @cached_property
     def components(self) -> dict[str, NDArray[Any]]:

@@ -1,6 +1,7 @@
 """The tree of a posterior from what its chains have left: draws in the user's units, components and
 units."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from dualview.behaviors import Likelihood
-from dualview.chains.schedule import Length
 from dualview.chains.storage import Moments, Record, anchors
-from dualview.partitions.choice import PartitionNames
+from dualview.columns import Cells
+from dualview.posterior.spec import ModelSpec
 from dualview.units import Whitening
 
 _VIEW_DIMS = {"features": "feature", "behavior": "function"}
@@ -26,18 +27,21 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "cut_points": ("cut",),
 }
 
+Array = NDArray[np.float64]
 Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 
 
 def tree_of(
     records: list[Record],
-    units: dict[str, Whitening],
+    spec: ModelSpec,
     likelihood: Likelihood | None,
     coords: dict[str, Any],
-    partition: PartitionNames,
-    length: Length | None,
+    observed: Array | Cells | None = None,
 ) -> xr.DataTree:
-    """The chains' records joined, in the user's units."""
+    """The chains' records joined, in the user's units, with the description of their model.
+    observed: the features that were fitted, or the table, where it has other cells than exact
+    numbers."""
+    units = spec.units
     variables = _variables(records, units, likelihood)
     dims = {dim for names, _ in variables.values() for dim in names}
     draws = xr.Dataset(
@@ -48,22 +52,34 @@ def tree_of(
             **{dim: values for dim, values in coords.items() if dim in dims},
         },
     )
-    groups = {"posterior": draws, "components": _components(records), "working": _working(units)}
+    groups = {
+        "posterior": draws,
+        "components": _components(records),
+        "working": spec.units_dataset(),
+    }
     if records[0].scalars:
         groups["summary"] = _summary(records, units, likelihood, draws.coords)
+    if observed is not None:
+        groups["observed_data"] = _observed(observed, draws.coords)
     tree = xr.DataTree.from_dict(groups)
-    tree.attrs["n_clusters"] = 0 if partition.n_clusters is None else int(partition.n_clusters)
-    if partition.alpha_prior is not None:
-        tree.attrs["alpha_prior"] = partition.alpha_prior
-    if partition.process is not None:
-        tree.attrs["partition"] = partition.process
-    if length is not None:
-        tree.attrs |= length._asdict()
+    tree.attrs |= spec.to_attrs()
     return tree
 
 
+def _observed(observed: Array | Cells, coords: Any) -> xr.Dataset:
+    """What summaries and predictions need of the features."""
+    numbers = ("user", "feature")
+    data: dict[str, Any] = {}
+    if isinstance(observed, Cells):
+        data |= {"low": (numbers, observed.low), "high": (numbers, observed.high)}
+        data["codes"] = (("user", "category"), observed.codes)
+    else:
+        data["features"] = (numbers, observed)
+    return xr.Dataset(data, coords={dim: coords[dim] for dim in numbers if dim in coords})
+
+
 def _variables(
-    records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None
+    records: list[Record], units: Mapping[str, Whitening], likelihood: Likelihood | None
 ) -> Variables:
     """Dimensions and values (chain, draw, …) of everything drawn."""
     fixed = {
@@ -128,7 +144,10 @@ def _dims_of(name: str) -> tuple[str, ...]:
 
 
 def _summary(
-    records: list[Record], units: dict[str, Whitening], likelihood: Likelihood | None, coords: Any
+    records: list[Record],
+    units: Mapping[str, Whitening],
+    likelihood: Likelihood | None,
+    coords: Any,
 ) -> xr.Dataset:
     """Scalars of all draws, and moments of the latent vectors over all chains, in the user's
     units."""
@@ -176,13 +195,3 @@ def _components(records: list[Record]) -> xr.Dataset:
         view = name.split(".")[0]
         rows[name] = (("row", f"{view}_dim", f"{view}_dim_other")[: values.ndim], values)
     return xr.Dataset(rows)
-
-
-def _working(units: dict[str, Whitening]) -> xr.Dataset:
-    arrays: dict[str, Any] = {}
-    for view, unit in units.items():
-        outside, inside = f"{view}_user", f"{view}_working"
-        arrays[f"{view}.mean"] = ((outside,), unit.mean)
-        arrays[f"{view}.factor"] = ((outside, inside), unit.factor)
-        arrays[f"{view}.inverse"] = ((inside, outside), unit.inverse)
-    return xr.Dataset(arrays)

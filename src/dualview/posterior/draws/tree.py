@@ -26,9 +26,9 @@ from dualview.chains.storage import Store
 from dualview.checks import whole_number
 from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
-from dualview.partitions.choice import PartitionNames
+from dualview.posterior.draws.from_records import tree_of
 from dualview.posterior.draws.log_priors import log_priors
-from dualview.posterior.draws.rebuilt import observations_of, rebuilt_model
+from dualview.posterior.observations import fitted_model, observations_of
 from dualview.posterior.prediction.left_out import left_out_densities
 from dualview.posterior.prediction.user_features import features_of, rows_by_table
 from dualview.views.features import FeatureBlock
@@ -202,7 +202,7 @@ class _Maker:
 
     @cached_property
     def _model(self) -> Model:
-        return rebuilt_model(self._post, self._whole_behavior)
+        return fitted_model(self._post, self._whole_behavior)
 
     @cached_property
     def _flat_draws(self) -> NDArray[np.intp]:
@@ -442,14 +442,8 @@ class _PriorDraws:
         coords = {
             str(name): part.values for name, part in self._post.tree["posterior"].coords.items()
         }
-        made = type(self._post).from_records(
-            [store.drain()],
-            self._post.units,
-            self._model.likelihood,
-            coords,
-            PartitionNames(self._post.n_clusters),
-        )
-        return made.tree["posterior"].to_dataset().assign_attrs(n_left_out=self._n_left_out)
+        made = tree_of([store.drain()], self._post.spec, self._model.likelihood, coords)
+        return made["posterior"].to_dataset().assign_attrs(n_left_out=self._n_left_out)
 
     def flat(self, name: str) -> NDArray[Any]:
         return np.asarray(self.draws[name].values[0])

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.engines.variational.sharded import work
-from dualview.engines.variational.sharded.crews import Crew
-from dualview.engines.variational.sharded.keeper import Source, ThreadUnits
+from dualview.engines.variational.sharded.loaded import Source, ThreadUnits
+from dualview.engines.variational.sharded.pools import Pool
 from dualview.engines.variational.sharded.work import Moments, Task
 from dualview.shards import Shards
 from dualview.units import Whitening
@@ -27,7 +27,7 @@ class ShardedData:
     """Shards, who works on them, and the units they work in."""
 
     shards: Shards
-    crew: Crew
+    pool: Pool
     source: Source
 
     @property
@@ -50,7 +50,7 @@ class ShardedData:
             Task(function, number, argument(number, entry.users))
             for number, entry in enumerate(self.shards.users)
         )
-        return self.crew.run(self.source, tasks)
+        return self.pool.run(self.source, tasks)
 
     def over_threads(
         self, function: Function, argument: Callable[[NDArray[Any]], Any]
@@ -61,7 +61,7 @@ class ShardedData:
             Task(function, number, argument(self.shards.members(number)))
             for number in range(len(self.shards.threads))
         )
-        for number, result in enumerate(self.crew.run(self.source, tasks)):
+        for number, result in enumerate(self.pool.run(self.source, tasks)):
             yield self.shards.members(number), result
 
     def feature_moments(self) -> Moments:

@@ -1,5 +1,5 @@
-"""A local worker process: does the tasks that come on standard input, until it ends. ``Processes``
-starts it.
+"""A local worker process, which ``ProcessPool`` starts: does the tasks that come on standard input,
+until it ends.
 
 ``python -m dualview.engines.variational.sharded.serving PROCESSES THREADS``
 """

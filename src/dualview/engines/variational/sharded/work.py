@@ -1,5 +1,5 @@
-"""What a worker does with one shard: functions of its keeper, the number of the shard, and an
-argument.
+"""What a worker does with one shard: functions of the shards that it has loaded, the number of the
+shard, and an argument.
 
 An argument holds parameters, and vectors of the shard's own users. What is returned is a sum over
 the shard, or vectors of its own users; sums are added up by the process that asked, in the order of
@@ -15,37 +15,37 @@ from numpy.typing import NDArray
 
 from dualview.engines.variational.mean_field import labels_below
 from dualview.engines.variational.sharded import noise
-from dualview.engines.variational.sharded.keeper import Keeper, Source, room_for_shards
+from dualview.engines.variational.sharded.loaded import LoadedShards, Source, room_for_shards
 from dualview.engines.variational.sharded.recipes import Latent, Recipe, vectors_of
 from dualview.views import verbs
 
 Array = NDArray[np.float64]
 
-_keepers: dict[str, Keeper] = {}
+_loaded: dict[str, LoadedShards] = {}
 _lock = threading.Lock()
-_MOST_KEEPERS = 2
+_MOST_FITS = 2
 
 
 class Task(NamedTuple):
     """A function, the number of a shard, and an argument."""
 
-    function: Callable[[Keeper, int, Any], Any]
+    function: Callable[[LoadedShards, int, Any], Any]
     number: int
     argument: Any = None
 
 
-def keeper_of(source: Source, room: float) -> Keeper:
-    """This process's keeper of a fit; those of earlier fits make room."""
-    if source.key not in _keepers:
-        while len(_keepers) >= _MOST_KEEPERS:
-            del _keepers[next(iter(_keepers))]
-        _keepers[source.key] = Keeper(source, room)
-    return _keepers[source.key]
+def loaded_shards(source: Source, room: float) -> LoadedShards:
+    """The shards of a fit that this process has loaded; those of earlier fits make room."""
+    if source.key not in _loaded:
+        while len(_loaded) >= _MOST_FITS:
+            del _loaded[next(iter(_loaded))]
+        _loaded[source.key] = LoadedShards(source, room)
+    return _loaded[source.key]
 
 
 def forget(source: Source) -> None:
     """Let go of what this process keeps of a fit."""
-    _keepers.pop(source.key, None)
+    _loaded.pop(source.key, None)
 
 
 def run(
@@ -54,8 +54,8 @@ def run(
     """What some tasks return, one thread of this process at a time. limit: bytes of memory that the
     process may use."""
     with _lock:
-        keeper = keeper_of(source, room_for_shards(source.cache, n_processes, limit))
-        return [task.function(keeper, task.number, task.argument) for task in tasks]
+        loaded = loaded_shards(source, room_for_shards(source.cache, n_processes, limit))
+        return [task.function(loaded, task.number, task.argument) for task in tasks]
 
 
 class Moments(NamedTuple):
@@ -81,13 +81,13 @@ def _moments(x: Array) -> Moments:
     return Moments(len(x), mean, away.T @ away, np.abs(x).max(axis=0))
 
 
-def feature_moments(keeper: Keeper, number: int, argument: None) -> Moments:  # noqa: ARG001
-    return _moments(keeper.features(number))
+def feature_moments(loaded: LoadedShards, number: int, argument: None) -> Moments:  # noqa: ARG001
+    return _moments(loaded.features(number))
 
 
-def some_features(keeper: Keeper, number: int, users: NDArray[np.int64]) -> Array:
+def some_features(loaded: LoadedShards, number: int, users: NDArray[np.int64]) -> Array:
     """Features of some users of the shard, by their places in it."""
-    return np.asarray(keeper.features(number)[users])
+    return np.asarray(loaded.features(number)[users])
 
 
 class First(NamedTuple):
@@ -101,22 +101,22 @@ class First(NamedTuple):
         return First(self.counts + other.counts, totals)
 
 
-def first_sums(keeper: Keeper, number: int, argument: tuple[Recipe, Latent | None]) -> First:
+def first_sums(loaded: LoadedShards, number: int, argument: tuple[Recipe, Latent | None]) -> First:
     """Totals, by which a first q of components is made."""
     recipe, latent = argument
-    rows, _ = keeper.rows(number, recipe)
-    vectors = vectors_of(keeper.features(number), latent)
+    rows, _ = loaded.rows(number, recipe)
+    vectors = vectors_of(loaded.features(number), latent)
     return First(rows.sum(axis=1), {name: rows @ own.means for name, own in vectors.items()})
 
 
 def spreads(
-    keeper: Keeper, number: int, argument: tuple[Recipe, Latent | None, Mapping[str, Array]]
+    loaded: LoadedShards, number: int, argument: tuple[Recipe, Latent | None, Mapping[str, Array]]
 ) -> dict[str, Array]:
     """Σ_u s_u s_uᵀ of each view, s_u = x_u − Σ_k q(z_u = k) mean_k."""
     recipe, latent, means = argument
-    rows, _ = keeper.rows(number, recipe)
+    rows, _ = loaded.rows(number, recipe)
     found = {}
-    for name, own in vectors_of(keeper.features(number), latent).items():
+    for name, own in vectors_of(loaded.features(number), latent).items():
         spread = own.means - rows.T @ means[name]
         found[name] = spread.T @ spread
     return found
@@ -147,10 +147,10 @@ class Assessed(NamedTuple):
     rows: Array
 
 
-def assess(keeper: Keeper, number: int, asked: Assessment) -> Assessed:
+def assess(loaded: LoadedShards, number: int, asked: Assessment) -> Assessed:
     """q(z) of the shard's users, and what others need of it."""
-    rows, entropy = keeper.rows(number, asked.recipe)
-    vectors = vectors_of(keeper.features(number), asked.latent)
+    rows, entropy = loaded.rows(number, asked.recipe)
+    vectors = vectors_of(loaded.features(number), asked.latent)
     sums = {
         name: verbs.absorb(rows, vectors[name], factors) for name, factors in asked.factors.items()
     }
@@ -158,22 +158,24 @@ def assess(keeper: Keeper, number: int, asked: Assessment) -> Assessed:
     return Assessed(entropy, sums, pulls, rows[:, asked.looked_at])
 
 
-def draw_labels(keeper: Keeper, number: int, argument: tuple[Recipe, int]) -> NDArray[np.int32]:
+def draw_labels(
+    loaded: LoadedShards, number: int, argument: tuple[Recipe, int]
+) -> NDArray[np.int32]:
     """Components of the shard's users drawn from q(z), (U,)."""
     recipe, seed = argument
-    cumulative = np.cumsum(keeper.rows(number, recipe)[0], axis=0)
-    uniform = np.random.default_rng([seed, keeper.shards.users[number].first]).random(
+    cumulative = np.cumsum(loaded.rows(number, recipe)[0], axis=0)
+    uniform = np.random.default_rng([seed, loaded.shards.users[number].first]).random(
         cumulative.shape[1]
     )
     return labels_below(uniform * cumulative[-1], cumulative).astype(np.int32)
 
 
 def log_likelihood(
-    keeper: Keeper, number: int, argument: tuple[Any, Any, NDArray[np.int64]]
+    loaded: LoadedShards, number: int, argument: tuple[Any, Any, NDArray[np.int64]]
 ) -> float:
     """ln p(features | components) of a view at a state, of users in clusters z."""
     view, state, z = argument
-    x = keeper.features(number)
+    x = loaded.features(number)
     return float(view.log_joint(state, x, z) - view.log_joint(state, x[:0], z[:0]))
 
 
@@ -187,30 +189,30 @@ class ThreadTotals(NamedTuple):
     squares: Array
 
 
-def thread_totals(keeper: Keeper, number: int, argument: None) -> ThreadTotals:  # noqa: ARG001
-    own = keeper.regression(number)
+def thread_totals(loaded: LoadedShards, number: int, argument: None) -> ThreadTotals:  # noqa: ARG001
+    own = loaded.regression(number)
     weight = float(np.abs(own.entries[2]).sum())
     weighted = own.rows.transposed_times(np.ascontiguousarray(own.outcome))
     return ThreadTotals(_moments(own.outcome[:, None]), weight, weighted, own.rows.squares)
 
 
-def gram(keeper: Keeper, number: int, vectors: Array) -> Array:
+def gram(loaded: LoadedShards, number: int, vectors: Array) -> Array:
     """PᵀP vectors, of one (H,) or several (H, M) over the shard's own users."""
-    rows = keeper.regression(number).rows
+    rows = loaded.regression(number).rows
     return rows.gram_times(vectors) if vectors.ndim == 1 else rows.gram_times_many(vectors)
 
 
-def residual_squares(keeper: Keeper, number: int, mean: Array) -> float:
+def residual_squares(loaded: LoadedShards, number: int, mean: Array) -> float:
     """|y − P mean|²."""
-    own = keeper.regression(number)
+    own = loaded.regression(number)
     residual = own.outcome - own.expected(mean)
     return float(residual @ residual)
 
 
-def gram_noise(keeper: Keeper, number: int, argument: tuple[slice, int]) -> Array:
+def gram_noise(loaded: LoadedShards, number: int, argument: tuple[slice, int]) -> Array:
     """Pᵀ times standard normal numbers of the threads, (H, M)."""
     columns, seed = argument
-    own = keeper.regression(number)
+    own = loaded.regression(number)
     drawn = noise.normals("threads", columns, own.first, own.first + len(own.outcome), seed)
     return np.stack(
         [own.rows.transposed_times(np.ascontiguousarray(column)) for column in drawn.T], axis=1

@@ -13,8 +13,9 @@ from dualview.chains.run_folder import RunFolder
 from dualview.chains.schedule import schedule_of
 from dualview.engines.gibbs import GibbsEngine
 from dualview.engines.starts import Start
-from dualview.inputs.modelled import Modelled
 from dualview.inputs.parameters import Parameters
+from dualview.inputs.problem import Problem
+from dualview.inputs.variational_fit import VariationalStart
 from dualview.posterior import Posterior
 from dualview.posterior.diagnostics.convergence import ConvergenceMonitor
 from dualview.settings import Gibbs
@@ -22,16 +23,19 @@ from dualview.settings import Gibbs
 _LOOKS = 4  # at chains of fixed length, where somebody watches
 
 
-def sampled(
+def fit_gibbs(
     parameters: Parameters,
-    fit: Modelled,
+    fit: Problem,
     start: Start,
     folder: RunFolder | None,
     seed: np.random.SeedSequence,
-) -> Posterior:
-    """The posterior of draws from chains, which are saved in the folder, where there is one."""
+) -> tuple[Posterior, None]:
+    """The posterior of draws from chains, which are saved in the folder, where there is one; it
+    cannot be continued with more data."""
     settings = parameters.engine
     assert isinstance(settings, Gibbs)
+    if settings.starts_at_approximation:
+        start = VariationalStart.of(fit, start, seed)
     watched = parameters.progress is True or isinstance(parameters.progress, Watcher)
     schedule = schedule_of(parameters.settings, fit.data.n_users, _LOOKS if watched else 0)
     engine = GibbsEngine(int(settings.n_auxiliary))
@@ -58,14 +62,14 @@ def sampled(
             fit.posterior, progress if isinstance(progress, Watcher) else None
         )
         drawn = run_chains(chains, parameters.n_jobs, progress, monitor, parameters.max_time)
-    post = fit.posterior(drawn.records, drawn.length)
-    if not drawn.failures:
-        return post
-    return post.with_failures(_failures_text(drawn.failures, parameters.n_chains, fit, folder))
+    facts = {}
+    if drawn.failures:
+        facts["failures"] = _failures_text(drawn.failures, parameters.n_chains, fit, folder)
+    return fit.posterior(drawn.records, drawn.length, facts), None
 
 
 def _failures_text(
-    failures: Sequence[Failure], n_chains: int, fit: Modelled, folder: RunFolder | None
+    failures: Sequence[Failure], n_chains: int, fit: Problem, folder: RunFolder | None
 ) -> str:
     """Which chains failed and why, how many are left, and how far to trust them."""
     n_left = n_chains - len(failures)

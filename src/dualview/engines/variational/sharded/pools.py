@@ -1,9 +1,13 @@
-"""Who does the work: this process, local processes, or the workers of a Dask cluster
-(``dask_crew``).
+"""Who does the work: this process, local processes, or the workers of a Dask cluster, where shards
+stay on the worker that has read them; parameters go out, and sums come back.
 
 Results come in the order of tasks, whoever finishes first. A worker that dies is replaced, and its
 tasks are done again: it has nothing that cannot be made again from the folder and the tasks
 themselves.
+
+Local processes are started here, and what they are asked are futures of one thread each. Executors
+of processes do not fit: that of the standard library imports the user's script again, and loky
+ends workers whose memory grows, as it does when they load shards.
 """
 
 import contextlib
@@ -11,6 +15,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +28,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dualview.engines.variational.sharded import work
-from dualview.engines.variational.sharded.keeper import Source
+from dualview.engines.variational.sharded.loaded import Source
 from dualview.engines.variational.sharded.work import Task
 from dualview.errors import DualViewError
 from dualview.numerics import parallel
@@ -35,7 +40,11 @@ _IN_ONE_GO = (
 )
 
 
-class Crew(ABC):
+_PATIENCE = 60.0  # seconds without any worker of a cluster
+_LOOK = 5.0  # seconds between two looks at them
+
+
+class Pool(ABC):
     """Workers. A context: leaving it ends those that it started."""
 
     @abstractmethod
@@ -43,7 +52,7 @@ class Crew(ABC):
         """What tasks return, in their order. Tasks are made when there is somebody to do them."""
 
     def close(self) -> None:  # noqa: B027
-        """End the workers that it started: none, unless a crew says otherwise."""
+        """End the workers that it started: none, unless a subclass says otherwise."""
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +66,7 @@ class Crew(ABC):
         self.close()
 
 
-class Alone(Crew):
+class ThisProcess(Pool):
     """This process, one shard after the other."""
 
     def __init__(self) -> None:
@@ -81,7 +90,7 @@ class Round(NamedTuple):
     parts: list[tuple[list[int], Any]]
 
 
-class Team(Crew):
+class Team(Pool):
     """Several workers. Each does the same shards every time: a few in one go, where their arguments
     and results are small."""
 
@@ -150,8 +159,8 @@ def n_bytes(value: Any) -> int:
     return sum(map(n_bytes, value)) if isinstance(value, tuple | list) else 0
 
 
-class Processes(Team):
-    """Processes on this machine, which share its cores; or with so many threads each."""
+class ProcessPool(Team):
+    """ProcessPool on this machine, which share its cores; or with so many threads each."""
 
     def __init__(self, n_workers: int, n_threads: int | None = None) -> None:
         super().__init__()
@@ -246,3 +255,118 @@ class _Process:
             with contextlib.suppress(OSError):  # what was not sent is for nobody
                 if stream is not None:
                     stream.close()
+
+
+class Pending(NamedTuple):
+    """Tasks on their way: to which worker, and the futures of what was sent and of its result."""
+
+    worker: int
+    source: Source
+    tasks: Sequence[Task]
+    sent: Any
+    result: Any
+
+
+class DaskPool(Team):
+    """The workers of a ``distributed.Client``."""
+
+    at_once = 8  # a task costs the scheduler about a millisecond, whatever is in it
+
+    def __init__(self, client: Any) -> None:
+        super().__init__()
+        self.client = client
+        self._sources: dict[str, Source] = {}
+        self._addresses = self._workers()
+        self.n_workers = len(self._addresses)
+
+    def _workers(self) -> list[str]:
+        """Addresses of the workers; an error where there are none for a while."""
+        until = time.monotonic() + _PATIENCE
+        while not (found := sorted(self.client.nthreads())):
+            if time.monotonic() > until:
+                raise DualViewError(
+                    f"The Dask cluster has had no worker for {_PATIENCE:.0f} s. Start some, and "
+                    "fit again."
+                )
+            time.sleep(1.0)
+        return found
+
+    def submit(self, worker: int, source: Source, tasks: Sequence[Task]) -> Pending:
+        """Send tasks to a worker; to another one, where that has died and the scheduler may not
+        know of it yet."""
+        self._sources[source.key] = source
+        until = time.monotonic() + _PATIENCE
+        while True:
+            address = self._addresses[worker % len(self._addresses)]
+            try:
+                sent = self.client.scatter([(source, tasks)], workers=[address], hash=False)[0]
+            except (
+                OSError,
+                ValueError,
+                KeyError,
+            ) as error:  # nobody listens there, or it is no worker any more
+                if time.monotonic() > until:
+                    raise DualViewError(
+                        f"No worker of the Dask cluster could be reached for {_PATIENCE:.0f} s."
+                    ) from error
+                time.sleep(1.0)
+                self._addresses = self._workers()
+            else:
+                result = self.client.submit(
+                    _run_on_dask, sent, workers=[address], allow_other_workers=True, pure=False
+                )
+                return Pending(worker, source, tasks, sent, result)
+
+    def result(self, pending: Pending) -> list[Any]:
+        """What was sent for; where the worker has died, another one is sent the same."""
+        from distributed import CancelledError, KilledWorker  # type: ignore[attr-defined,unused-ignore]
+        from distributed import TimeoutError as NotYet  # type: ignore[attr-defined,unused-ignore]
+
+        n_deaths = 0
+        while True:
+            try:
+                results, error = pending.result.result(timeout=_LOOK)
+            except NotYet:
+                if self._is_lost(pending):
+                    n_deaths, pending = self._again(pending, n_deaths)
+            except (CancelledError, KilledWorker, OSError):
+                n_deaths, pending = self._again(pending, n_deaths)
+            else:
+                if error is not None:
+                    raise error
+                return list(results)
+
+    def close(self) -> None:
+        """Workers stay, and forget the shards."""
+        for source in self._sources.values():
+            with contextlib.suppress(Exception):  # the cluster may be gone
+                self.client.run(work.forget, source)
+
+    def _is_lost(self, pending: Pending) -> bool:
+        """Whether nobody has what was sent."""
+        return pending.result.status in ("lost", "cancelled", "error") or pending.sent.status in (
+            "lost",
+            "cancelled",
+        )
+
+    def _again(self, pending: Pending, n_deaths: int) -> tuple[int, Pending]:
+        if n_deaths + 1 >= MOST_DEATHS:
+            raise DualViewError(
+                f"Workers of the Dask cluster died {MOST_DEATHS} times with the same shards, "
+                "most likely for lack of memory. "
+                "Give workers more memory, use a smaller Shards(cache=...), or smaller shards."
+            )
+        self._addresses = self._workers()
+        return n_deaths + 1, self.submit(*pending[:3])
+
+
+def _run_on_dask(sent: tuple[Source, Sequence[Task]]) -> tuple[list[Any] | None, Exception | None]:
+    """On a worker: what its tasks return, or the error of one of them."""
+    from distributed import get_worker
+
+    worker: Any = get_worker()  # type: ignore[no-untyped-call,unused-ignore]
+    parallel.limit(worker.state.nthreads)
+    try:
+        return work.run(*sent, 1, worker.memory_manager.memory_limit), None
+    except Exception as error:
+        return None, error

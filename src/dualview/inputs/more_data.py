@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from dualview.behaviors import Behavior
 from dualview.checks import refuse_repeated_columns
@@ -23,7 +24,7 @@ Array = NDArray[np.float64]
 _SHOWN = 5
 
 
-class Appended(NamedTuple):
+class MoreData(NamedTuple):
     """The data of a fit and more of them, and a mask (U,) of the users of whom there is something
     new."""
 
@@ -31,7 +32,7 @@ class Appended(NamedTuple):
     news: NDArray[np.bool_]
 
 
-def appended(estimator: Any, data: Data, X: Any, y: Any) -> Appended:
+def append_data(estimator: BaseEstimator, data: Data, X: Any, y: Any) -> MoreData:
     """The data of a fit with users and observations that ``partial_fit`` is given."""
     _check_views(data, X, y)
     ids = list(data.users) if _has_ids(data) else None
@@ -52,7 +53,7 @@ def appended(estimator: Any, data: Data, X: Any, y: Any) -> Appended:
     if behavior is not None:
         news |= np.asarray(abs(behavior.user_weights()[n_before:]).sum(axis=0)).ravel() > 0.0
     users: Sequence[Any] = range(n_users) if everybody is None else everybody
-    return Appended(Data(features, data.feature_names, behavior, users, codebook, cells), news)
+    return MoreData(Data(features, data.feature_names, behavior, users, codebook, cells), news)
 
 
 def _has_ids(data: Data) -> bool:
@@ -119,7 +120,9 @@ def _n_new(data: Data, X: Any, y: Any) -> int:
     return 0 if data.has_features else max(0, len(y) - data.n_users)
 
 
-def _more_rows(estimator: Any, data: Data, X: Any) -> tuple[Array | None, Any, Cells | None]:
+def _more_rows(
+    estimator: BaseEstimator, data: Data, X: Any
+) -> tuple[Array | None, Any, Cells | None]:
     """Features, codebook and cells of the users of a fit and of the rows of X, read as those of the
     fit were."""
     if data.codebook is None:

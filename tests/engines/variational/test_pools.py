@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualview.engines.variational.sharded import crews, dask_crew
-from dualview.engines.variational.sharded.crews import Team, n_bytes
-from dualview.engines.variational.sharded.dask_crew import DaskCrew
-from dualview.engines.variational.sharded.keeper import Source
+from dualview.engines.variational.sharded import pools
+from dualview.engines.variational.sharded.loaded import Source
+from dualview.engines.variational.sharded.pools import DaskPool, Team, n_bytes
 from dualview.engines.variational.sharded.work import Task
 from dualview.errors import DualViewError
 
@@ -48,7 +47,7 @@ def test_a_worker_is_given_as_much_as_there_is_room_for(size: int, most: int) ->
         results = list(team.run(SOURCE, tasks))
         assert [result[0] for result in results] == list(range(40))
     assert max(team.sent) == most
-    assert 2 * size * 8 * most <= crews._IN_ONE_GO or most == 1
+    assert 2 * size * 8 * most <= pools._IN_ONE_GO or most == 1
 
 
 @dataclass
@@ -86,16 +85,16 @@ class Forgetful:
 def test_a_worker_that_the_scheduler_has_forgotten_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dask_crew.time, "sleep", lambda _: None)
-    pending = DaskCrew(Forgetful(always=False)).submit(0, SOURCE, [])
+    monkeypatch.setattr(pools.time, "sleep", lambda _: None)
+    pending = DaskPool(Forgetful(always=False)).submit(0, SOURCE, [])
     assert pending.result.workers == ["tcp://here"]
 
 
 def test_a_cluster_without_workers_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_crew.time, "sleep", lambda _: None)
-    monkeypatch.setattr(dask_crew, "_PATIENCE", 0.01)
-    crew = DaskCrew(Forgetful(always=True))
+    monkeypatch.setattr(pools.time, "sleep", lambda _: None)
+    monkeypatch.setattr(pools, "_PATIENCE", 0.01)
+    pool = DaskPool(Forgetful(always=True))
     with pytest.raises(
         DualViewError, match=r"No worker of the Dask cluster could be reached for .* s\."
     ):
-        crew.submit(0, SOURCE, [])
+        pool.submit(0, SOURCE, [])

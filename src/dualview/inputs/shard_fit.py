@@ -1,7 +1,6 @@
 """A fit to data in shards: their units, their model, and a posterior of draws from the variational
 approximation."""
 
-import json
 import warnings
 from typing import Any
 from uuid import uuid4
@@ -19,30 +18,27 @@ from dualview.chains.seeds import seed_sequence
 from dualview.checks import check_range, memory, names_text
 from dualview.engines.starts import KMeansStart, check_init
 from dualview.engines.variational.engine import Maker, VariationalEngine
-from dualview.engines.variational.sharded.crews import Alone, Crew, Processes
-from dualview.engines.variational.sharded.dask_crew import DaskCrew
 from dualview.engines.variational.sharded.data import ShardedData
 from dualview.engines.variational.sharded.equations import ShardedEquations, Totals
-from dualview.engines.variational.sharded.keeper import Source, ThreadUnits
+from dualview.engines.variational.sharded.loaded import Source, ThreadUnits
 from dualview.engines.variational.sharded.mean_field import ShardedMeanField
 from dualview.engines.variational.sharded.model import ShardedModel
+from dualview.engines.variational.sharded.pools import DaskPool, Pool, ProcessPool, ThisProcess
 from dualview.engines.variational.sharded.recipes import Given, Nearest
 from dualview.errors import DataWarning, InputError
-from dualview.inputs.approximated import (
-    distinct,
+from dualview.inputs.data import Data
+from dualview.inputs.features import check_room
+from dualview.inputs.parameters import Parameters
+from dualview.inputs.problem import Problem, describe_model
+from dualview.inputs.variational_fit import (
+    distinct_starts,
     facts_of,
     generators,
     posterior_of,
     progress_line,
     start_generators,
 )
-from dualview.inputs.data import Data
-from dualview.inputs.features import check_room
-from dualview.inputs.modelled import Modelled
-from dualview.inputs.parameters import Parameters
 from dualview.numerics.parallel import n_cores
-from dualview.partitions.alpha import concentration
-from dualview.partitions.choice import partition_names, partition_prior
 from dualview.posterior import Posterior
 from dualview.shards import Shards
 from dualview.units import GaussianPrior, Whitening
@@ -68,35 +64,32 @@ def fit_shards(estimator: BaseEstimator, parameters: Parameters, shards: Shards)
     seed = seed_sequence(parameters.random_state)
     *seeds, _ = generators(parameters, seed)
     with (
-        crew_of(parameters.n_jobs) as crew,
+        pool_of(parameters.n_jobs) as pool,
         threadpool_limits(1),
         progress_line(parameters.progress) as progress,
     ):
-        fit = modelled_shards(
+        fit = build_shard_model(
             parameters,
-            ShardedData(shards, crew, Source(uuid4().hex, str(shards.folder), shards.cache)),
+            ShardedData(shards, pool, Source(uuid4().hex, str(shards.folder), shards.cache)),
         )
         fitted = VariationalEngine().ascents(
             _starts(parameters, fit.model, start_generators(parameters, seeds, seed)),
             progress,
             parameters.max_time,
         )
-        post = posterior_of(parameters, fit, fitted, seeds, facts_of(fitted, None))
-    if not shards.n_threads:
-        return post
-    return _with_behavior(post, shards)
+        return posterior_of(parameters, fit, fitted, seeds, facts_of(fitted, None))
 
 
-def crew_of(n_jobs: int | None) -> Crew:
+def pool_of(n_jobs: int | None) -> Pool:
     """Who works: as joblib's context says, where there is one; else as many processes as n_jobs, or
     this one."""
     backend, default = get_active_backend()
     if type(backend).__name__ == "DaskDistributedBackend":
-        return DaskCrew(backend.client)
+        return DaskPool(backend.client)
     if n_jobs is None:
         n_jobs = default if is_configured() else 1
     n = n_cores() + 1 + n_jobs if n_jobs < 0 else n_jobs
-    return Processes(n) if n > 1 else Alone()
+    return ProcessPool(n) if n > 1 else ThisProcess()
 
 
 def _check(parameters: Parameters, shards: Shards) -> None:
@@ -132,7 +125,7 @@ def _check(parameters: Parameters, shards: Shards) -> None:
         )
 
 
-def modelled_shards(parameters: Parameters, raw: ShardedData) -> Modelled:
+def build_shard_model(parameters: Parameters, raw: ShardedData) -> Problem:
     """The model of shards."""
     shards = raw.shards
     units = {"features": _feature_units(parameters, raw)}
@@ -140,23 +133,24 @@ def modelled_shards(parameters: Parameters, raw: ShardedData) -> Modelled:
     if shards.n_threads:
         totals = Totals.of(raw)
         noise_variance = _noise_constant(raw, totals)
-        prior = parameters.behavior_prior or _latent_prior(raw, totals)
+        given = parameters.behavior_prior
+        prior = given if isinstance(given, GaussianPrior) else _latent_prior(raw, totals)
         prior.check_size(1, "behavior_prior")
         units["behavior"] = Whitening.of(prior)
         sd = float(np.sqrt(noise_variance))
         threads = ThreadUnits(float(units["behavior"].factor[0, 0]) / sd, float(prior.mean[0]), sd)
-    partition = partition_prior(
-        parameters.n_clusters, concentration(parameters.alpha), parameters.process
-    )
+    spec = describe_model(parameters, units, _behavior_of(shards))
     data = raw.in_units(units["features"], threads)
     model = ShardedModel.of(
-        data, units["features"].n_dims, partition, noise_variance, parameters.spread_prior
+        data,
+        units["features"].n_dims,
+        spec.partition_prior,
+        noise_variance,
+        parameters.spread_prior,
     )
     ids = shards.ids()
     known = Data(None, shards.feature_names, None, range(shards.n_users) if ids is None else ids)
-    coords = known.coords() | {"coefficient": []}
-    names = partition_names(parameters.n_clusters, parameters.alpha, parameters.process)
-    return Modelled(known, model, units, coords, names)
+    return Problem(known, spec, model, known.coords() | {"coefficient": []})
 
 
 def _feature_units(parameters: Parameters, raw: ShardedData) -> Whitening:
@@ -247,7 +241,7 @@ def _starts(parameters: Parameters, model: Any, seeds: list[np.random.Generator]
         bases.append(Given(labels, int(labels.max()) + 1))
     else:
         x = model.data.features
-        starts = distinct([KMeansStart(x, parameters.n_clusters)(rng) for rng in seeds])
+        starts = distinct_starts([KMeansStart(x, parameters.n_clusters)(rng) for rng in seeds])
         bases += [
             Nearest(np.stack([x[z == k].mean(axis=0) for k in range(int(z.max()) + 1)]))
             for z in starts
@@ -255,10 +249,9 @@ def _starts(parameters: Parameters, model: Any, seeds: list[np.random.Generator]
     return [lambda latent, base=base: ShardedMeanField.begun(model, base, latent) for base in bases]  # type: ignore[misc]
 
 
-def _with_behavior(post: Posterior, shards: Shards) -> Posterior:
-    """The posterior with what predictions need to know of the threads, which are elsewhere."""
-    tree = post.tree.copy()
+def _behavior_of(shards: Shards) -> dict[str, Any] | None:
+    """What predictions need to know of the threads, which are elsewhere."""
+    if not shards.n_threads:
+        return None
     told = {"kind": "SharedOutcome", "n_users": shards.n_users, "n_observations": shards.n_threads}
-    told |= {"intercept": False, "covariates": []}
-    tree.attrs["behavior"] = json.dumps(told)
-    return Posterior(tree)
+    return told | {"intercept": False, "covariates": []}

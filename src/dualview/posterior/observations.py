@@ -1,63 +1,27 @@
-"""The model of a posterior, rebuilt from its constants and the data, for its prior and for
-checks."""
+"""The observations of a posterior's fit, and its model with them, for its prior and for checks."""
 
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dualview.behaviors import Behavior, Likelihood, SeveralBehaviors
 from dualview.behaviors.ids import Rows
-from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.errors import InputError, InputTypeError
-from dualview.model import Model, categories_of
-from dualview.partitions.alpha import concentration, concentration_from_text
-from dualview.partitions.choice import partition_prior
-from dualview.posterior.prediction.user_features import slope_units
+from dualview.model import Model
 from dualview.units import GaussianPrior
-from dualview.views.gaussian.intervals import intervals_of
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
 
 
-def rebuilt_model(post: "Posterior", behavior: Behavior | None) -> Model:
+def fitted_model(post: "Posterior", behavior: Behavior | None) -> Model:
     """The model that was fitted, in working units; behavior has the observations of the fit, None
     where there were none."""
-    features, intervals, cells, codebook = None, None, post.cells, post.codebook
-    if cells is not None and codebook is not None and "features" in post.units:
-        intervals = intervals_of(cells, codebook, post.units["features"])
-        features = np.ascontiguousarray(post.units["features"].to_working(intervals.start))
-    elif "features" in post.units:
-        if post.features is None:
-            raise InputError(
-                "This posterior does not hold the features of its fit, so its model cannot be "
-                "rebuilt: fit again."
-            )
-        features = np.ascontiguousarray(post.units["features"].to_working(post.features))
-    alpha = concentration(concentration_from_text(post.alpha_prior))
-    partition = partition_prior(post.n_clusters, alpha, post.partition_process)
-    others = (
-        {} if cells is None or codebook is None else categories_of(cells, codebook, post.layout)
-    )
-    pooled, likelihood = post.pooling is not None, _likelihood(post, behavior)
-    if "slopes" in post and likelihood is not None:
-        design = Model.design(features, others)
-        n_levels = design.shape[1] - (0 if features is None else features.shape[1])
-        units = slope_units(post.units.get("features"), n_levels)
-        likelihood = LinkedLikelihood.of(likelihood, design, post.units["behavior"], units)
-    return Model(
-        partition,
-        features,
-        likelihood,
-        post.n_users,
-        pooled=pooled,
-        spread_prior=post.spread_prior,
-        others=others,
-        intervals=intervals,
-        agreement=post.agreement_prior,
-        layout=post.layout,
-    )
+    if "features" in post.units and post.features is None and post.cells is None:
+        raise InputError(
+            "This posterior does not hold the features of its fit, so its model cannot be "
+            "rebuilt: fit again."
+        )
+    return post.spec.build(post.features, post.cells, _likelihood(post, behavior), post.n_users)
 
 
 def _likelihood(post: "Posterior", behavior: Behavior | None) -> Likelihood | None:

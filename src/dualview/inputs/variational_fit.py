@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dualview.chains.run_folder import RunFolder
 from dualview.chains.schedule import Length
 from dualview.engines.starts import Labels, Start
 from dualview.engines.variational import VariationalEngine
@@ -17,8 +18,8 @@ from dualview.engines.variational.engine import Fitted, Progress
 from dualview.engines.variational.entering import new_users_apart
 from dualview.errors import InputError
 from dualview.inputs.data import Data
-from dualview.inputs.modelled import Modelled
 from dualview.inputs.parameters import Parameters
+from dualview.inputs.problem import Problem
 from dualview.posterior import Posterior
 from dualview.posterior.draws.approximated import ApproximationFacts, StartFacts
 from dualview.settings import Variational
@@ -41,22 +42,26 @@ class Stream:
     n_fitted: int
 
 
-def approximated(
-    parameters: Parameters, fit: Modelled, start: Start, seed: np.random.SeedSequence
+def fit_variational(
+    parameters: Parameters,
+    fit: Problem,
+    start: Start,
+    folder: RunFolder | None,  # noqa: ARG001
+    seed: np.random.SeedSequence,
 ) -> tuple[Posterior, Stream]:
     """The posterior of draws from q, with as many chains of them as there were starts, and what it
     can be continued from."""
     *seeds, last = generators(parameters, seed)
     with threadpool_limits(1), progress_line(parameters.progress) as progress:
-        labels = distinct([start(rng) for rng in start_generators(parameters, seeds, seed)])
+        labels = distinct_starts([start(rng) for rng in start_generators(parameters, seeds, seed)])
         fitted = VariationalEngine().fit(fit.model, labels, progress, parameters.max_time)
         post = posterior_of(parameters, fit, fitted, seeds, facts_of(fitted, fitted.pareto_k(last)))
     return post, Stream(fit.data, _modes(fitted), fit.data.n_users)
 
 
-def continued(
+def continue_variational(
     parameters: Parameters,
-    fit: Modelled,
+    fit: Problem,
     stream: Stream,
     news: NDArray[np.bool_],
     seed: np.random.SeedSequence,
@@ -98,14 +103,14 @@ def start_generators(
 
 def posterior_of(
     parameters: Parameters,
-    fit: Modelled,
+    fit: Problem,
     fitted: Fitted,
     seeds: list[np.random.Generator],
     facts: ApproximationFacts,
 ) -> Posterior:
     records = [fitted.record(rng, int(parameters.n_draws), parameters.every) for rng in seeds]
     length = Length(facts.starts[0].n_steps, 0, 1, "length")
-    return fit.posterior(records, length).with_approximation(facts)
+    return fit.posterior(records, length, {"approximation": facts.to_json()})
 
 
 def _modes(fitted: Fitted) -> list[Array]:
@@ -133,7 +138,7 @@ def _due(fitted: Fitted, n_fitted: int) -> str | None:
     return None
 
 
-def distinct(starts: list[Labels]) -> list[Labels]:
+def distinct_starts(starts: list[Labels]) -> list[Labels]:
     """Partitions to start from, each once."""
     return [
         z for i, z in enumerate(starts) if not any(np.array_equal(z, other) for other in starts[:i])
@@ -161,12 +166,14 @@ class VariationalStart:
     fitted: Fitted
 
     @classmethod
-    def of(cls, fit: Modelled, start: Start, seed: np.random.SeedSequence) -> "VariationalStart":
+    def of(cls, fit: Problem, start: Start, seed: np.random.SeedSequence) -> "VariationalStart":
         """q of a model, from two starts; the same however many chains there are."""
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2**31))
         seeds = [np.random.default_rng(child) for child in own.spawn(_STARTS_OF_CHAINS)]
         with threadpool_limits(1):
-            return cls(VariationalEngine().fit(fit.model, distinct([start(rng) for rng in seeds])))
+            return cls(
+                VariationalEngine().fit(fit.model, distinct_starts([start(rng) for rng in seeds]))
+            )
 
     def __call__(self, rng: np.random.Generator) -> Labels:
         return self.fitted.states(rng, 1)[0].z

@@ -73,7 +73,7 @@ class Regression(NamedTuple):
 
 
 @dataclass
-class Keeper:
+class LoadedShards:
     """The shards of one fit in one process."""
 
     source: Source
