@@ -1,6 +1,7 @@
 """Verbs: the function that a record's class stands for, from Python and inside compiled code, for
 one record and for tuples."""
 
+import sys
 from typing import NamedTuple
 
 import numba
@@ -8,7 +9,17 @@ import numpy as np
 import pytest
 
 from dualview.numerics.compiling import compiled, uncached
-from dualview.numerics.dispatch import each, in_turn, register, selected, supports, total, verb
+from dualview.numerics.dispatch import (
+    each,
+    each_by,
+    in_turn,
+    register,
+    selected,
+    supports,
+    total,
+    total_where,
+    verb,
+)
 from yardsticks import COMPILED, python_of
 
 
@@ -302,6 +313,47 @@ def test_totals_of_whole_numbers_and_others():
     for call in both(lambda curves: total_point(1, curves)):
         assert call((line(), Whole(3))) == 4.5
         assert call((Whole(3), line())) == 4.5
+
+
+class Bar(NamedTuple):
+    height: float
+
+
+@verb
+def filled(row, n, bar):
+    """In place: the first n of a row."""
+
+
+def fill_bar(row, n, bar):
+    for i in range(n):
+        row[i] += bar.height
+    return bar.height * n
+
+
+register(Bar, filled=uncached(fill_bar))
+filled_by, filled_where = each_by(filled, "row"), total_where(filled, "row", "n")
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_records_take_their_own_of_what_is_given(counted):
+    """Rows of an array among it; whether or not the caller counts references to these."""
+    bars, places = (Bar(1.0), Bar(10.0), Bar(100.0)), np.array([1, 0, 1])
+    n, takes_part = np.array([2, 3]), np.array([0, 1])
+
+    def by(rows, places, bars):
+        return filled_by(rows, 2, places, bars)
+
+    def where(rows, n, takes_part, places, bars):
+        return filled_where(rows, n, takes_part, places, bars)
+
+    for make in (lambda function: function, lambda function: uncached(function, _nrt=counted)):
+        rows = np.zeros((2, 4))
+        n_references = sys.getrefcount(rows)
+        assert make(by)(rows, places, bars) == (2.0, 20.0, 200.0)
+        np.testing.assert_array_equal(rows, [[10, 10, 0, 0], [101, 101, 0, 0]])
+        assert make(where)(rows, n, takes_part, places, bars) == 303.0
+        np.testing.assert_array_equal(rows, [[10, 10, 0, 0], [202, 202, 101, 0]])
+        assert sys.getrefcount(rows) == n_references
 
 
 class Scene(NamedTuple):

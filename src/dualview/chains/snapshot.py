@@ -50,9 +50,8 @@ class Snapshot:
             result["latent"] = self.state.latent
         labels = self.state.labels
         if len(labels.z) > 1:
-            parts = {"acts": labels.behavior, "looks": labels.z[1:]}
-            parts |= {"agrees": labels.agrees, "shares": labels.shares}
-            result |= {f"agreement.{name}": value for name, value in parts.items()}
+            result |= {"agreement.acts": labels.behavior, "agreement.looks": labels.z[1:]}
+            result |= {"agreement.agrees": labels.agrees, "agreement.shares": labels.shares}
         result |= {f"params.{name}": np.asarray(value) for name, value in self.state.params.items()}
         views = self.parts or {
             name: view.component_parts | view.base_parts for name, view in self.state.views.items()

@@ -16,6 +16,7 @@ it is the same with every Numba that can be installed, with ``DUALVIEW_COMPILE_P
 """
 
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -268,10 +269,18 @@ def selected(
     return call
 
 
-@compiled
-def _own(values, places, i):
-    """What record i takes of some values."""
-    return values[places[i]]
+def _item(typing_context: Any, values: Any) -> Any:
+    """The signature of values[index]."""
+    return typing_context.resolve_function_type(operator.getitem, (values, types.intp), {})
+
+
+def _emit_item(context: Any, builder: Any, given: Any, values: Any, i: int) -> Any:
+    """values[places[i]]; given and values: the types and values of both."""
+    index = context.get_constant(types.intp, i)
+    for kind, value in zip(given[::-1], values[::-1], strict=True):  # of places, then of values
+        signature = _item(context.typing_context, kind)
+        index = context.get_function(operator.getitem, signature)(builder, [value, index])
+    return index
 
 
 class _Own:
@@ -289,12 +298,9 @@ class _Own:
         self._is_picked = [name in picked for name in one.parameters[:-1]]
         pairs = zip(given, self._is_picked, strict=True)
         self._types = [
-            self._pick(argument).signature.return_type if own else argument
+            _item(typing_context, argument).return_type if own else argument
             for argument, own in pairs
         ]
-
-    def _pick(self, argument: Any) -> _Call:
-        return _Call(self._context, _own, argument, self._places, types.int64)
 
     def call(self, record: Any) -> _Call:
         """The call for a record of this type."""
@@ -311,26 +317,22 @@ class _Own:
         to: Any = None,
     ) -> Any:
         """What the verb returns for record i, which is (type, value)."""
-        index, own = context.get_constant(types.int64, i), []
-        for argument, value, is_own in zip(self._given, values, self._is_picked, strict=True):
-            own.append(
-                self._pick(argument).emit(context, builder, value, places, index)
-                if is_own
-                else value
-            )
+        own = [
+            _emit_item(context, builder, (argument, self._places), (value, places), i)
+            if is_own
+            else value
+            for argument, value, is_own in zip(self._given, values, self._is_picked, strict=True)
+        ]
         result = self.call(record[0]).emit(context, builder, *own, record[1], to=to)
         for kind, value, is_own in zip(self._types, own, self._is_picked, strict=True):
-            if is_own and isinstance(kind, types.Array):  # a reference that is no longer needed
+            if is_own and context.enable_nrt:  # a reference that is no longer needed
                 context.nrt.decref(builder, kind, value)
         return result
 
 
 def each_by(one: Any, *picked: str) -> Callable[..., Any]:
     """``each``, with values of their own for some of the parameters: record i takes that at
-    places[i] of what is given.
-
-    Where these are arrays, the caller must count references: ``compiled`` rather than ``in_place``.
-    """
+    places[i] of what is given."""
     *names, last = one.parameters
     is_picked = [name in picked for name in names]
 
@@ -461,6 +463,5 @@ def _check_calls(context: Any, one: Any, picked: tuple[str, ...], given: Any) ->
 
 def _takes_part(context: Any, builder: Any, i: int, given: Any, values: Any) -> Any:
     """Whether record i does, as a bit."""
-    pick = _Call(context.typing_context, _own, given[-3], given[-2], types.int64)
-    flag = pick.emit(context, builder, values[-3], values[-2], context.get_constant(types.int64, i))
+    flag = _emit_item(context, builder, given[-3:-1], values[-3:-1], i)
     return builder.icmp_signed("!=", flag, flag.type(0))

@@ -18,7 +18,6 @@ from dualview.engines.gibbs.moves import assignment as moves
 from dualview.engines.gibbs.working import (
     NO_WEIGHT,
     Outcome,
-    WorkingLabels,
     compacted,
     extended,
     grown,
@@ -257,7 +256,9 @@ def test_a_sweep_with_all_in_its_table_stops_when_a_cluster_was_opened():
         done, n = case.sweep(rng, process(10.0), first=done, tabulated=True)
         opened.append(n)
         for column in case.auxiliary:
-            moves.rescore(case.log_likelihood, 0, done, 20, column, case.state())
+            moves.rescore(
+                case.log_likelihood, 0, done, 20, column, np.zeros(2, int), case.views[:-1]
+            )
     assert whole.sweep(other, process(10.0)) == (20, sum(opened))
     assert len(opened) > 2
     assert set(opened[:-1]) == {1}
@@ -720,7 +721,7 @@ def test_a_row_holds_log_likelihoods_of_users_within_bounds(n_dims, offset, firs
     """Of the users whom the table has, the first of them at offset."""
     case = Columns(18, [0, 1, 0, 1, 0, 1], n_dims, 0, n_auxiliary=0, room=1)
     table = np.full((3, 6 - offset), 9.0)
-    moves.rescore(table[None], offset, first, end, 1, case.state())
+    moves.rescore(table[None], offset, first, end, 1, np.zeros(2, int), case.views[:-1])
     expected = np.full((3, 6), 9.0)
     expected[1, first:end] = log_likelihood(case.features, *case.components)[first:end, 1]
     np.testing.assert_allclose(table, expected[:, offset:], rtol=1e-12, atol=1e-13)
@@ -729,15 +730,12 @@ def test_a_row_holds_log_likelihoods_of_users_within_bounds(n_dims, offset, firs
 def test_a_row_sums_up_what_all_observed_views_say():
     case, other = Columns(18, Z, 2, 0), Columns(19, Z, 3, 0)
     table = np.full_like(case.table, 9.0)
-    views = (case.views[0], other.views[0], case.views[1])
-    labels = WorkingLabels.shared(case.z, len(views))
-    state = case.state()._replace(views=views, labels=labels)
-    moves.rescore(table[None], 0, 0, len(Z), 3, state)
+    views = case.views[0], other.views[0]
+    moves.rescore(table[None], 0, 0, len(Z), 3, np.zeros(3, int), views)
     np.testing.assert_allclose(table[3], case.table[3] + other.table[3], rtol=1e-12)
     assert (np.delete(table, 3, axis=0) == 9.0).all()
-    groups = np.array([2, 1, 0])
     apart = np.full((3, *table.shape), 9.0)
-    moves.rescore(apart, 0, 0, len(Z), 3, state._replace(labels=labels._replace(groups=groups)))
+    moves.rescore(apart, 0, 0, len(Z), 3, np.array([2, 1, 0]), views)
     expected = [np.zeros(len(Z)), other.table[3], case.table[3]]
     np.testing.assert_allclose(apart[:, 3], expected, rtol=1e-12)
 

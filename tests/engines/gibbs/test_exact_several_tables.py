@@ -10,7 +10,7 @@ import pytest
 from scipy.special import logsumexp
 
 import naive
-from checks import ACCEPT, REJECT, batch_scores, changed, substituted
+from checks import ACCEPT, REJECT, batch_scores, changed, mutate, substituted
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
 from dualview.columns.layout import Layout
@@ -189,7 +189,7 @@ def test_tables_that_agree_and_say_nothing_are_rejected(monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_splits_that_forget_a_table_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    forgetful = changed(split_merge.log_weight, "proposal.whole", "proposal.only[0]")
-    mutant = substituted(split_merge.split_and_merge, forgetful)
+    old, new = "groups, partition = proposal.whole,", "groups, partition = proposal.only[0],"
+    mutant = mutate(split_merge.split_and_merge, old, new)
     monkeypatch.setattr(split_merge, "split_and_merge", mutant)
     assert worst_score(ChineseRestaurant(), ("dp", None), 40_000, always_split) > REJECT

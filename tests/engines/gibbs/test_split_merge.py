@@ -123,10 +123,9 @@ def test_members_are_alike_but_for_one():
 
 def test_the_weight_of_a_cluster_is_made_once():
     splits, log_weights = (Case(2).split, Case(1).split), np.full(len(COUNTS), np.nan)
-    state, proposal = working_state(Z, COUNTS, (), 0.8), new_proposal(1, len(Z))
-    state = state._replace(labels=WorkingLabels.shared(Z, 2))
-    counts = split_merge.count_columns(len(COUNTS), proposal.part, state.labels)
-    arguments = log_weights, counts, proposal, splits, state
+    labels, proposal = WorkingLabels.shared(Z, 2), new_proposal(1, len(Z))
+    counts = split_merge.count_columns(len(COUNTS), proposal.part, labels)
+    arguments = log_weights, counts, proposal.whole, labels.groups, process(0.8), splits
     weight = split_merge.weight_of_column(1, 2, *arguments)
     for split in splits:
         splitting.set_column(0, 2, split)
@@ -241,7 +240,11 @@ def test_users_who_agree_are_split_and_merged_as_with_one_label(n_tables):
     "change",
     [
         (split_merge.set_levels, "proposal.only[g]", "proposal.only[0]"),
-        (split_merge.log_weight, "proposal.whole", "proposal.only[0]"),
+        (
+            split_and_merge,
+            "groups, partition = proposal.whole,",
+            "groups, partition = proposal.only[0],",
+        ),
         (split_merge.find_part, "group == 0 and ", "group < 0 and "),
     ],
     ids=["levels of one group", "weights of one group", "nobody agrees"],

@@ -107,7 +107,9 @@ def _assign_independent(
         if state.counts.min() >= 0:
             state, log_likelihood = grown(state), assignment.widened(log_likelihood)
         for column in auxiliary:  # one of them is new
-            assignment.rescore(log_likelihood, first, u, end, column, state)
+            assignment.rescore(
+                log_likelihood, first, u, end, column, state.labels.groups, state.views[:-1]
+            )
         tell(auxiliary)
     streams = [split(rng), split(rng)]
     list(

@@ -71,22 +71,24 @@ def is_marginal(state):
     return state.labels.z.shape[0] == 1 and not state.tabulated
 
 
-@compiled
-def rescore(log_likelihood, offset, first, end, column, state):
+@in_place
+def rescore(log_likelihood, offset, first, end, column, groups, views):
     """In place: one column of log likelihoods (G, C, n) that begin with the user at offset, for
-    users from first to end."""
+    users from first to end; views are the observed ones."""
     for g in range(log_likelihood.shape[0]):
         for u in range(first, end):
             log_likelihood[g, column, u - offset] = 0.0
-    score_by(log_likelihood, offset, first, end, column, state.labels.groups, state.views[:-1])
+    score_by(log_likelihood, offset, first, end, column, groups, views)
 
 
-@compiled
+@in_place
 def fill(log_likelihood, offset, first_column, end_column, state):
     """In place: the columns in use from first_column to end_column, for all users of the block."""
+    groups, observed = state.labels.groups, state.views[:-1]
+    end = offset + log_likelihood.shape[2]
     for c in range(first_column, end_column):
         if state.counts[c] >= 0:
-            rescore(log_likelihood, offset, offset, offset + log_likelihood.shape[2], c, state)
+            rescore(log_likelihood, offset, offset, end, c, groups, observed)
 
 
 @inlined
@@ -186,6 +188,8 @@ class Scratch(NamedTuple):
 
     evidence (G, C): ln p of the vectors of each group, and of the observations in the first, but
     for factors (C,) of the latter. message: what the user's observations say of its latent vector.
+    With one group of views a user's turn has one part: evidence then is the exponents and factors
+    are the weights, in the same memory.
     """
 
     weights: NDArray[np.float64]
@@ -195,7 +199,7 @@ class Scratch(NamedTuple):
     message: Message
 
 
-@in_place
+@inlined
 def gather(u, log_likelihood, offset, scratch, state):
     """In place: what each group of views and the observations say of user u under every column, its
     latent vector integrated out."""
@@ -208,8 +212,11 @@ def gather(u, log_likelihood, offset, scratch, state):
     for g in range(evidence.shape[0]):
         for c in range(evidence.shape[1]):
             evidence[g, c] = log_likelihood[g, c, u - offset]
-    for c in range(factors.shape[0]):
-        factors[c] = 1.0 if counts[c] >= 0 else 0.0
+    if evidence.shape[0] == 1:
+        weigh_columns(count_clusters(counts), factors, state)
+    else:
+        for c in range(factors.shape[0]):
+            factors[c] = 1.0 if counts[c] >= 0 else 0.0
     if not state.tabulated and state.noises.shape[0] > 0:
         weigh_noises(u, evidence[0], factors, scratch.message, state)
     if not state.tabulated and latent.vectors.shape[1] > 0:
@@ -217,7 +224,7 @@ def gather(u, log_likelihood, offset, scratch, state):
         weigh(evidence[0], factors, scratch.message, latent)
 
 
-@in_place
+@inlined
 def weigh_part(u, alone, other, scratch, state):
     """In place: weights and exponents of all columns for the part of user u that moves, and of
     agreeing with a label that stays; returns how many there are.
@@ -225,21 +232,16 @@ def weigh_part(u, alone, other, scratch, state):
     alone: the group other moves, given the label of behavior. Else behavior does, with the groups
     that agree with it, given the label of the group other; 0: no label is given.
     """
-    labels, counts, weights, exponents = (
+    labels, n_columns, weights, exponents = (
         state.labels,
-        state.counts,
+        state.counts.shape[0],
         scratch.weights,
         scratch.exponents,
     )
-    evidence, factors, n_columns, n_clusters = (
-        scratch.evidence,
-        scratch.factors,
-        counts.shape[0],
-        0,
-    )
-    for c in range(n_columns):
-        n_clusters += counts[c] > 0
-    weigh_columns(n_clusters, weights[:n_columns], state)
+    evidence, factors = scratch.evidence, scratch.factors
+    if evidence.shape[0] == 1:
+        return n_columns
+    weigh_columns(count_clusters(state.counts), weights[:n_columns], state)
     moving = other if alone else 0
     for c in range(n_columns):
         exponents[c] = evidence[moving, c]
@@ -281,11 +283,12 @@ def any_agrees(u, agrees):
     return False
 
 
-@in_place
+@inlined
 def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state):
     """In place: the labels of a user, part after part. Returns how many clusters it has opened; or
     what is below 0, where it cannot choose."""
-    counts, z, agrees = state.counts, state.labels.z, state.labels.agrees
+    labels, counts, observed = state.labels, state.counts, state.views[:-1]
+    z, agrees = labels.z, labels.agrees
     n_further, n_columns, n_opened, is_stale = agrees.shape[0], counts.shape[0], 0, True
     for part in range(2 * n_further + 1):
         alone = part < n_further
@@ -296,7 +299,7 @@ def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state):
             own = z[other if alone else 0, u]
             if leave(rng, own, counts, auxiliary) >= 0 and is_marginal(state):
                 retire_each(own, state.views)
-                rescore(log_likelihood, offset, u, end, own, state)
+                rescore(log_likelihood, offset, u, end, own, labels.groups, observed)
                 is_stale = True
         if is_stale:
             gather(u, log_likelihood, offset, scratch, state)
@@ -310,14 +313,14 @@ def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state):
                 fresh = open_cluster(rng, chosen, auxiliary, state)
                 n_opened += 1
                 if not state.tabulated:
-                    rescore(log_likelihood, offset, u, end, fresh, state)
+                    rescore(log_likelihood, offset, u, end, fresh, labels.groups, observed)
                     is_stale = True
             counts[chosen] += 1
         if other > 0:
             agrees[other - 1, u] = 1 if chosen == n_columns else 0
         if chosen == n_columns:
             chosen = z[0 if alone else other, u]
-        relabel(u, chosen, alone, other, state.labels)
+        relabel(u, chosen, alone, other, labels)
     return n_opened
 
 
@@ -330,30 +333,21 @@ def assign(rng, first, end, log_likelihood, offset, auxiliary, state):
     short for that user, when a cluster was opened and log likelihoods hold what observations say,
     or when that user cannot choose a column.
     """
-    n_columns, n_latent = (
-        state.counts.shape[0],
-        0 if state.tabulated else state.views[-1].vectors.shape[1],
-    )
-    scratch = Scratch(
-        np.empty(n_columns + 1),
-        np.empty(n_columns + 1),
-        np.empty((state.labels.z.shape[0], n_columns)),
-        np.empty(n_columns),
-        new_message(n_latent, state.noises.shape[0]),
-    )
+    n_groups, n_columns = state.labels.z.shape[0], state.counts.shape[0]
+    n_latent = 0 if state.tabulated else state.views[-1].vectors.shape[1]
+    evidence, factors = np.empty((n_groups, n_columns)), np.empty(n_columns)
+    weights = np.empty(n_columns + 1) if n_groups > 1 else factors
+    exponents = np.empty(n_columns + 1) if n_groups > 1 else evidence[0]
+    message = new_message(n_latent, state.noises.shape[0])
+    scratch = Scratch(weights, exponents, evidence, factors, message)
     return assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, state)
 
 
 @in_place
 def assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, state):
     """``assign``, with something to work in."""
-    z, counts, terms, latent, message = (
-        state.labels.z,
-        state.counts,
-        state.terms,
-        state.views[-1],
-        scratch.message,
-    )
+    z, groups, counts, terms = state.labels.z, state.labels.groups, state.counts, state.terms
+    observed, latent, message = state.views[:-1], state.views[-1], scratch.message
     by_user, n_opened = not state.tabulated, 0
     for u in range(first, end):
         if auxiliary.shape[0] > 0 and (
@@ -367,15 +361,24 @@ def assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, 
         own = z[0, u]
         if by_user and state.noises.shape[0] > 0:
             set_noise(u, state.noises[own], terms)
-        complete_by(rng, u, z[:, u], state.labels.groups, state.views[:-1])
+        complete_by(rng, u, z[:, u], groups, observed)
         if by_user and latent.vectors.shape[1] > 0:
             settle(rng, u, own, message, latent)
             if terms.gram.shape[0] == 0:
                 shift(u, message.step, terms, terms.residual)
         if opened > 0 and is_marginal(state):
             adopt_each(rng, u, own, state.views)
-            rescore(log_likelihood, offset, u + 1, end, own, state)
+            rescore(log_likelihood, offset, u + 1, end, own, groups, observed)
     return end, Outcome(n_opened, -1, NO_WEIGHT)
+
+
+@in_place
+def count_clusters(counts):
+    """The number of columns that have customers."""
+    n_clusters = 0
+    for c in range(counts.shape[0]):
+        n_clusters += counts[c] > 0
+    return n_clusters
 
 
 @in_place

@@ -148,6 +148,14 @@ def add(place, is_all, part, counts):
 
 
 @in_place
+def clear(place, counts):
+    """In place: no customers."""
+    counts.customers[place], counts.agreeing[place] = 0, 0
+    for g in range(counts.users.shape[0]):
+        counts.users[g, place] = 0
+
+
+@in_place
 def copy_counts(source, place, target, column):
     """In place: the counts of one place become those of another."""
     target.customers[column] = source.customers[place]
@@ -190,7 +198,7 @@ def members(rng, i, j, proposal, labels):
     return n
 
 
-@in_place
+@inlined
 def set_levels(s, part, proposal, splits, labels):
     """In place: the levels of a set that customers with these groups have joined."""
     sizes, levels = proposal.sizes, proposal.levels
@@ -202,7 +210,7 @@ def set_levels(s, part, proposal, splits, labels):
     levels[part.shape[0], s] = math.log(sizes.customers[s])
 
 
-@in_place
+@inlined
 def odds_of(u, proposal, splits, labels):
     """ln of how much more A attracts a customer, which has the groups of proposal.part, than B."""
     part, users, levels, n = (
@@ -221,15 +229,15 @@ def odds_of(u, proposal, splits, labels):
     return odds
 
 
-@compiled
+@in_place
 def allocate(rng, drawn, i, j, proposal, splits, labels):
     """In place on the sets A and B, customers and, when they are drawn, sides: all join i or j in
     turn; returns ln q_z."""
     sizes, sides, part, z = proposal.sizes, proposal.sides, proposal.part, labels.z
-    n_others, none = members(rng, i, j, proposal, labels), no_counts(z.shape[0], 1)
+    n_others = members(rng, i, j, proposal, labels)
     for s in range(2):
         set_user_each(s, j if s == 1 else i, splits)
-        copy_counts(none, 0, sizes, s)
+        clear(s, sizes)
         add(s, True, proposal.whole, sizes)
         set_levels(s, proposal.whole, proposal, splits, labels)
     total = 0.0
@@ -307,20 +315,19 @@ def choose_member(rng, column, n, but, labels):
 
 
 @in_place
-def log_weight(s, place, counts, proposal, splits, state):
+def log_weight(s, place, counts, whole, groups, partition, splits):
     """ln w of set s, with what it adds to the partition's prior; its users are those of a place in
-    counts."""
-    users, groups = counts.users[:, place], state.labels.groups
-    total = log_weight_where(s, users, proposal.whole, groups, splits)
-    return total + log_cluster(counts.customers[place], state.partition)
+    counts. whole (G,): 1 for all groups of views; groups (V,): the group of every view."""
+    total = log_weight_where(s, counts.users[:, place], whole, groups, splits)
+    return total + log_cluster(counts.customers[place], partition)
 
 
 @in_place
-def weight_of_column(s, column, log_weights, counts, proposal, splits, state):
+def weight_of_column(s, column, log_weights, counts, whole, groups, partition, splits):
     """``log_weight`` of a cluster that there is; by set s where it is not yet in log_weights."""
     if math.isnan(log_weights[column]):
         set_column_each(s, column, splits)
-        log_weights[column] = log_weight(s, column, counts, proposal, splits, state)
+        log_weights[column] = log_weight(s, column, counts, whole, groups, partition, splits)
     return log_weights[column]
 
 
@@ -382,6 +389,7 @@ def split_and_merge(rng, n_moves, state):
     if not all_of(splittable_each(splits)):
         return n_splits, n_merges
     weights, near, log_weights = np.empty(3), np.empty(n_columns), np.full(n_columns, math.nan)
+    whole, groups, partition = proposal.whole, labels.groups, state.partition
     for _ in range(n_moves):
         i = choose_member(rng, -1, n_agreeing, -1, labels)
         splitting, first, chance = random(rng) < 0.5, labels.z[0, i], 1.0
@@ -404,14 +412,16 @@ def split_and_merge(rng, n_moves, state):
         for s in old:
             column = second if s == 1 else first
             copy_counts(counts, column, sizes, s)
-            weights[s] = weight_of_column(s, column, log_weights, counts, proposal, splits, state)
+            weights[s] = weight_of_column(
+                s, column, log_weights, counts, whole, groups, partition, splits
+            )
         if not splitting:
             set_both(first, second, proposal, splits, labels)
         for s in new:
-            propose_by(rng, s, sizes.users[:, s], labels.groups, splits)
-            weights[s] = log_weight(s, s, sizes, proposal, splits, state)
+            propose_by(rng, s, sizes.users[:, s], groups, splits)
+            weights[s] = log_weight(s, s, sizes, whole, groups, partition, splits)
         ratio = (
-            log_another(n_clusters if splitting else n_clusters - 1, state.partition)
+            log_another(n_clusters if splitting else n_clusters - 1, partition)
             + weights[0]
             + weights[1]
             - weights[2]
@@ -431,14 +441,14 @@ def split_and_merge(rng, n_moves, state):
             second = free_column(state.counts)
         else:
             state.counts[second] = -1
-            copy_counts(no_counts(labels.z.shape[0], 1), 0, counts, second)
+            clear(second, counts)
         relabel(splitting, first, second, j, proposal, labels)
         for s in new:
             column = second if s == 1 else first
             copy_counts(sizes, s, counts, column)
             state.counts[column], log_weights[column] = sizes.customers[s], math.nan
-            accept_by(rng, column, s, sizes.users[:, s], labels.groups, splits)
-            learn_by(column, labels.z, labels.groups, splits)
+            accept_by(rng, column, s, sizes.users[:, s], groups, splits)
+            learn_by(column, labels.z, groups, splits)
     return n_splits, n_merges
 
 
