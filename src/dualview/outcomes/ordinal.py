@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, logit
 
-from dualview.checks import as_array, draws_generator, interval_ends
+from dualview.checks import as_array, draws_generator
 from dualview.errors import InputError
 from dualview.numerics import polya_gamma
 from dualview.numerics.streams import stream_of
@@ -145,24 +145,15 @@ class LevelMixture(Mixture):
         return np.asarray(self.probabilities @ self._outcome.levels.values)
 
     @property
-    def median(self) -> Array:
-        """The level that has half of the probability at or below it."""
-        return self._quantile(0.5)
-
-    @property
     def std(self) -> Array:
         """Standard deviation of each case."""
         away = self._outcome.levels.values - self.mean[:, None]
         return np.asarray(np.sqrt((self.probabilities * away**2).sum(axis=1)))
 
-    def _quantile(self, probability: float) -> Array:
+    def quantile(self, probability: float) -> Array:
+        """The level that has this probability at or below it."""
         place = (self._cumulative < probability - 1e-12).sum(axis=1)
         return np.asarray(self._outcome.levels.values[np.minimum(place, len(self.levels) - 1)])
-
-    def interval(self, probability: float = 0.95) -> Array:
-        """The levels at both ends of a central interval, (n, 2), which holds at least this
-        probability."""
-        return np.stack([self._quantile(end) for end in interval_ends(probability)], axis=-1)
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent levels of each case, (n, cases)."""
