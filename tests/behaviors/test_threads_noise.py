@@ -9,7 +9,7 @@ from scipy.special import expit
 from scipy.stats import chi2
 
 import dualview as dv
-from dualview.behaviors import threads_noise
+from dualview.behaviors.likelihoods import restricted as threads_noise
 
 
 def forum(n_threads=60, n_users=40, seed=0, spread=50.0, noise_variance=4.0):

@@ -25,6 +25,7 @@ from dualview.behaviors.ids import (
     places_among,
 )
 from dualview.behaviors.leave_one_out import MOST_WHOLE, ThreadsLeaveOneOut
+from dualview.behaviors.likelihoods.restricted import likely_noise
 from dualview.behaviors.likelihoods.restricted import likely_prior as restricted_prior
 from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.behaviors.likelihoods.threads import ThreadRegression
@@ -43,7 +44,6 @@ from dualview.behaviors.threads_given import (
     stacked,
     width_message,
 )
-from dualview.behaviors.threads_noise import likely_noise
 from dualview.checks import (
     chosen_rows,
     column_names,

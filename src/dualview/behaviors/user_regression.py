@@ -236,8 +236,10 @@ class UserRegression(PerUser):
             raise self._takes_no_more("whose outcomes are not exact numbers")
         both = self._joined(new, n_new, users)
         if new is not None:
-            both.weights = _joined_rows(self, new, "weights")
-            both.standard_errors = _joined_rows(self, new, "standard_errors")
+            sizes = (self.n_observations, new.n_observations)
+            both.weights = _joined_rows(sizes, (self.weights, new.weights))
+            errors = (self.standard_errors, new.standard_errors)
+            both.standard_errors = _joined_rows(sizes, errors)
         return both
 
     def _recorded_like(self, new: Self) -> Recorded | None:
@@ -554,12 +556,10 @@ class UserRegression(PerUser):
         return by_one._replace(noise=self._own_noise(params, len(latent)))
 
 
-def _joined_rows(one: UserRegression, other: UserRegression, name: str) -> Array | None:
-    """What rows of both have by this name, 1 where one has none; None where both have none."""
-    parts = [getattr(behavior, name) for behavior in (one, other)]
+def _joined_rows(sizes: tuple[int, int], parts: tuple[Array | None, ...]) -> Array | None:
+    """Numbers of the rows of both, 1 where one has none; None where both have none."""
     if all(part is None for part in parts):
         return None
-    sizes = (one.n_observations, other.n_observations)
     return np.concatenate(
         [np.ones(n) if part is None else part for n, part in zip(sizes, parts, strict=True)]
     )

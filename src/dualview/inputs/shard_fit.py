@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
+from dualview.behaviors.likelihoods.restricted import Left, median_noise, spectrum_of
 from dualview.behaviors.likelihoods.systems import solve
-from dualview.behaviors.threads_noise import Left, median_noise, spectrum_of
 from dualview.chains.chains import is_configured
 from dualview.chains.seeds import seed_sequence
 from dualview.checks import check_range, memory, names_text

@@ -9,13 +9,14 @@ draw leaves open. A new kind of outcome is one file with both.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from dualview.checks import numbers
+from dualview.checks import interval_ends, numbers
 from dualview.errors import InputError
 
 Array = NDArray[np.float64]
@@ -77,19 +78,24 @@ class Mixture(ABC):
     def mean(self) -> Array:
         """Expected value of each case, (n,)."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def median(self) -> Array:
         """Median of each case, (n,)."""
+        return self.quantile(0.5)
 
     @property
     @abstractmethod
     def std(self) -> Array:
         """Standard deviation of each case, (n,)."""
 
-    @abstractmethod
+    def quantile(self, probability: float) -> Array:  # noqa: ARG002
+        """Quantile of each case, (n,)."""
+        raise InputError(f"{type(self).__name__} has no quantiles: it lacks `quantile`.")
+
     def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each case, (n, 2)."""
+        """Central interval of each case, (n, 2), between quantiles of the distribution; that of
+        values with gaps holds at least this probability."""
+        return np.stack([self.quantile(end) for end in interval_ends(probability)], axis=-1)
 
     @abstractmethod
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
@@ -106,6 +112,11 @@ class Mixture(ABC):
     def _tails(self, y: ArrayLike) -> tuple[Array, Array]:  # noqa: ARG002
         """Probabilities of less than y and of more than y, (n,) each."""
         raise InputError(f"{type(self).__name__} has no distribution function: it lacks `_tails`.")
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Probability of an outcome up to y (n,)."""
+        below, above = self._tails(y)
+        return 1.0 - above if self.has_gaps else below
 
     def standardized(self, rng: np.random.Generator, y: ArrayLike) -> Array:
         """Outcomes y as standard normal numbers, (n,): normal quantiles of the distribution

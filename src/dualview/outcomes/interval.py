@@ -213,19 +213,9 @@ class CountMixture(Mixture):
         """Standard deviation of each count."""
         return self._moments[1]
 
-    @cached_property
-    def median(self) -> Array:
-        """Median count of each case."""
-        return self.quantile(0.5)
-
     def quantile(self, probability: float) -> Array:
         """The count that has this probability at or below it."""
         return self._counts(self._numbers.quantile(probability))
-
-    def interval(self, probability: float = 0.95) -> Array:
-        """The counts at both ends of a central interval, (n, 2), which holds at least this
-        probability."""
-        return self._counts(self._numbers.interval(probability))
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent counts of each case, (n, cases)."""
@@ -243,11 +233,6 @@ class CountMixture(Mixture):
 
     def _tails(self, y: ArrayLike) -> tuple[Array, Array]:
         return self._numbers.beyond(*self._record.intervals(self._record.checked(y, self._n)))
-
-    def cdf(self, y: ArrayLike) -> Array:
-        """Probability of a count up to y (n,)."""
-        high = self._record.intervals(self._record.checked(y, self._n))[1]
-        return self._numbers.beyond(high, high)[0]
 
 
 def _normal_part(power: int, bound: float, locations: Array, sds: Array) -> Array:

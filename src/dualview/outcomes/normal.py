@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr
 
-from dualview.checks import draws_generator, interval_ends
+from dualview.checks import draws_generator
 from dualview.errors import InputError
 from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 
@@ -112,11 +112,6 @@ class NormalMixture(Mixture):
             result[cases] = sizes.max(axis=0) > _LARGE_SHARE * sizes.sum(axis=0)
         return result
 
-    @cached_property
-    def median(self) -> Array:
-        """Median of each case."""
-        return self.quantile(0.5)
-
     @property
     def std(self) -> Array:
         """Standard deviation of each case.
@@ -163,11 +158,6 @@ class NormalMixture(Mixture):
         for cases, parts in self._batches():
             result[cases] = _quantile(parts, probability)
         return result
-
-    def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each case, (n, 2): quantiles of the mixture, not a normal
-        approximation of it."""
-        return np.stack([self.quantile(end) for end in interval_ends(probability)], axis=-1)
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent draws of each case, (n, cases)."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, logit
 
-from dualview.checks import as_array, draws_generator, interval_ends
+from dualview.checks import as_array, draws_generator
 from dualview.errors import InputError
 from dualview.numerics import polya_gamma
 from dualview.numerics.streams import stream_of
@@ -145,24 +145,15 @@ class LevelMixture(Mixture):
         return np.asarray(self.probabilities @ self._outcome.levels.values)
 
     @property
-    def median(self) -> Array:
-        """The level that has half of the probability at or below it."""
-        return self._quantile(0.5)
-
-    @property
     def std(self) -> Array:
         """Standard deviation of each case."""
         away = self._outcome.levels.values - self.mean[:, None]
         return np.asarray(np.sqrt((self.probabilities * away**2).sum(axis=1)))
 
-    def _quantile(self, probability: float) -> Array:
+    def quantile(self, probability: float) -> Array:
+        """The level that has this probability at or below it."""
         place = (self._cumulative < probability - 1e-12).sum(axis=1)
         return np.asarray(self._outcome.levels.values[np.minimum(place, len(self.levels) - 1)])
-
-    def interval(self, probability: float = 0.95) -> Array:
-        """The levels at both ends of a central interval, (n, 2), which holds at least this
-        probability."""
-        return np.stack([self._quantile(end) for end in interval_ends(probability)], axis=-1)
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent levels of each case, (n, cases)."""
@@ -172,7 +163,24 @@ class LevelMixture(Mixture):
 
     def log_density(self, y: ArrayLike) -> Array:
         """Log probability of the levels y (n,), as numbers or by name."""
-        return np.asarray(np.log(self.probabilities[np.arange(self._n), self._places(y)]))
+        place, n_cuts = self._places(y), len(self.levels) - 1
+        below, above = self._tails(y)
+        up = below < above  # whichever keeps its digits: from the lower end, or from the upper
+        is_end = np.where(up, place == n_cuts, place == 0)
+        cut = np.clip(np.where(up, place, place - 1), 0, n_cuts - 1)
+        rest = np.where(is_end, 1.0, self._chance(np.where(up, 1.0, -1.0), cut))
+        return np.asarray(np.log(rest - np.where(up, below, above)))
+
+    def _chance(self, sign: Array, cut: NDArray[np.int64]) -> Array:
+        """Probability of a level up to a cut point where sign (n,) is 1, above it where it is −1;
+        cut (n,): its place."""
+        result = np.empty(self._n)
+        for cases, (log_weights, locations, sds) in self._batches():
+            weights = np.broadcast_to(np.exp(log_weights), locations.shape)
+            away = sign[cases] * (self._outcome.cut_points[:, cut[cases]] - locations)
+            chances = weights / weights.sum(axis=0) * expected_probability(away, sds)
+            result[cases] = chances.sum(axis=0)
+        return result
 
     def _places(self, y: ArrayLike) -> NDArray[np.int64]:
         place = self._outcome.levels.places(y)
@@ -181,9 +189,7 @@ class LevelMixture(Mixture):
         return place
 
     def _tails(self, y: ArrayLike) -> tuple[Array, Array]:
-        place, every = self._places(y)[:, None], np.arange(len(self.levels))
-        below, above = (
-            np.where(beyond, self.probabilities, 0.0).sum(axis=1)
-            for beyond in (every < place, every > place)
-        )
+        place, n_cuts, one = self._places(y), len(self.levels) - 1, np.ones(self._n)
+        below = np.where(place > 0, self._chance(one, np.maximum(place - 1, 0)), 0.0)
+        above = np.where(place < n_cuts, self._chance(-one, np.minimum(place, n_cuts - 1)), 0.0)
         return below, above

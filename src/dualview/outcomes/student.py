@@ -176,13 +176,8 @@ class StudentMixture(Mixture):
         fewer."""
         return np.asarray(np.sqrt(self._moments[1]))
 
-    @cached_property
-    def median(self) -> Array:
-        """Median of each case."""
-        return self._normal.median
-
     def cdf(self, y: ArrayLike) -> Array:
-        """Probability of an outcome up to y (n,)."""
+        """Probability of an outcome up to y (n,), the inverse of ``quantile``."""
         return self._normal.cdf(y)
 
     def _tails(self, y: ArrayLike) -> tuple[Array, Array]:
@@ -200,10 +195,6 @@ class StudentMixture(Mixture):
     def quantile(self, probability: float) -> Array:
         """Quantile of each case."""
         return self._normal.quantile(probability)
-
-    def interval(self, probability: float = 0.95) -> Array:
-        """Central interval of each case, (n, 2)."""
-        return self._normal.interval(probability)
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
         """n independent draws of each case, (n, cases)."""

@@ -14,7 +14,7 @@ from joblib import parallel_config
 
 import dualview as dv
 import shard_tasks
-from dualview.behaviors import threads_noise
+from dualview.behaviors.likelihoods import restricted as threads_noise
 from dualview.behaviors.likelihoods.soft_many_threads import (
     N_PROBES,
     N_SIGNS,
