@@ -116,7 +116,7 @@ def test_another_spacing_of_whole_draws_is_refused(tmp_path: Path) -> None:
         dv.DualViewMixture(**options, n_whole=50).fit(FORUM.features, BEHAVIOR)
 
 
-@pytest.mark.parametrize("keep", ["all", None, 3])
+@pytest.mark.parametrize("keep", ["all", None, 2.5, True])
 def test_what_keep_can_be(keep: object) -> None:
     with pytest.raises(InputError, match='"draws" or "summary"'):
         dv.DualViewMixture(keep=keep).fit(FORUM.features, BEHAVIOR)

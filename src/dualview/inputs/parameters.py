@@ -146,8 +146,8 @@ def _n_full_draws(keep: Any, moved: Mapping[str, Any]) -> int | None:
     if isinstance(keep, abstract.Integral) and not isinstance(keep, bool):
         return whole_number(keep, "keep", 1)
     raise InputError(
-        'keep must be "draws", "summary" or a whole number, the draws of each chain that a summary '
-        f"keeps in full; got {keep!r}."
+        'keep must be "draws" or "summary", or a whole number, the draws of each chain that a '
+        f"summary keeps in full; got {keep!r}."
     )
 
 
