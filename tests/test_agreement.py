@@ -302,7 +302,7 @@ def test_densities_of_users_left_out(
         .posterior_
     )
     found, rows = left_out_users.user_densities(post, behavior), Candidates(post)
-    working, priors = post.units["features"].to_working(x), LatentPriors(post)
+    features_of_all, priors = Features.of(post, {"features": x}), LatentPriors(post)
     params = {name: post.flat(name) for name in behavior.param_names}
     evidence = behavior.evidence_of_users(
         [priors[draw] for draw in range(4)], post.flat("latent"), params
@@ -311,7 +311,7 @@ def test_densities_of_users_left_out(
     constant = post.units["features"].log_volume
     for user in range(N_USERS):
         looking, acting = (
-            rows.log_features(working[user : user + 1], 1)[0],
+            rows.log_features(features_of_all[user : user + 1], 1)[0],
             own.log_observations(evidence(user), None),
         )
         for draw in range(4):
@@ -365,7 +365,7 @@ def test_scores_by_user_are_those_of_refits() -> None:
         model = dv.DualViewMixture(random_state=seed, **settings).fit(*cut(users[users != user]))
         rows, post = model._candidates(), model.posterior_
         own, _ = cut(np.array([user]))
-        looks = rows.log_prior + rows.log_features(post.units["features"].to_working(own), 1)[0]
+        looks = rows.log_prior + rows.log_features(Features.of(post, {"features": own}), 1)[0]
         customers = rows.customers(rows.weight, rows.total)
         assert customers is not None
         y = behavior.outcome[behavior.user == user]

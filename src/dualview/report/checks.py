@@ -68,11 +68,11 @@ def _readable(name: str, post: Posterior, called: Vocabulary) -> str:
         return f"{part[2]} of {post.user_ids[int(part[1])]}"
     if pair := re.fullmatch(r"users (\d+) and (\d+) together", name):
         return f"{post.user_ids[int(pair[1])]} and {post.user_ids[int(pair[2])]} in one role"
-    if cell := re.fullmatch(r"features\.cells\[(\d+)\]", name):
-        return f"cell {post.tree['posterior'].coords['cell'].values[int(cell[1])]}"
-    if category := re.fullmatch(r"categories\.concentrations\[(\d+)\]", name):
-        names = [] if post.codebook is None else [column.name for column in post.codebook.nominal]
-        return f"similarity of {names[int(category[1])]} between roles"
+    if own := re.fullmatch(r"(\w+)\.(\w+)\[(\d+)\]", name):
+        for block in post.blocks:
+            text = block.scalar_text(own[2], int(own[3])) if block.view == own[1] else None
+            if text is not None:
+                return text
     if base := re.fullmatch(r"(log )?(features|behavior)\.(\w+?)(?:\[(\d+)\])?", name):
         what = {"features": "the features", "behavior": called.powers}[base[2]]
         if base[4] is not None:

@@ -223,7 +223,9 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
 def _categories(run: _Run, users: Users) -> list[dict[str, Any]]:
     """Shares of levels in the nominal columns, the largest first, beside those of all users."""
     features, result = features_of(run.post), []
-    for block, x in zip(run.post.blocks, () if features is None else features.cells, strict=True):
+    if features is None:
+        return []
+    for block, x in zip(run.post.blocks, features.cells, strict=True):
         everybody = block.profile(x).get("level_shares", {})
         for name, own in block.profile(x[users]).get("level_shares", {}).items():
             levels = [

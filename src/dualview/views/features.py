@@ -41,6 +41,8 @@ class Fitted(Protocol):
     @property
     def feature_names(self) -> list[str]: ...
     @property
+    def user_ids(self) -> list[str]: ...
+    @property
     def data(self) -> dict[str, NDArray[Any]]: ...
     def flat(self, name: str) -> NDArray[Any]: ...
     def base(self, view: str, names: Sequence[str]) -> dict[str, NDArray[Any]]: ...
@@ -196,6 +198,11 @@ class FeatureBlock(ABC):
         """What a link lets latent vectors follow, (J, …): numbers that are 0 on average; by default
         none. values (…, columns): those that complete the cells."""
         return np.empty((len(x), 0))
+
+    def scalar_text(self, name: str, number: int) -> str | None:  # noqa: ARG002
+        """In words, the number of a row of numbers that were drawn, by the name without that of the
+        view; by default none."""
+        return None
 
     def profile(self, x: Any) -> dict[str, dict[str, Any]]:  # noqa: ARG002
         """A summary of some users, by its name and by column; by default none."""

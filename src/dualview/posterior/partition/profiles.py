@@ -110,8 +110,8 @@ def table_profile(post: FitFacts, users: Users) -> dict[str, Any]:
     nominal columns."""
     found: dict[str, dict[str, Any]] = {"feature_medians": {}}
     features = features_of(post)
-    cells = () if features is None else features[users].cells
-    for block, own in zip(post.blocks, cells, strict=True):
-        for name, values in block.profile(own).items():
-            found.setdefault(name, {}).update(values)
+    if features is not None:
+        for block, own in zip(post.blocks, features[users].cells, strict=True):
+            for name, values in block.profile(own).items():
+                found.setdefault(name, {}).update(values)
     return found

@@ -120,8 +120,9 @@ class FeatureRows:
 
 
 def features_of(post: "FitFacts") -> Features | None:
-    """Those of the fit's users; None where there are none."""
-    return Features.of(post, post.data) if post.blocks else None
+    """Those of the fit's users; None where there are none, or where the draws came without them."""
+    data = post.data
+    return Features.of(post, data) if post.blocks and data else None
 
 
 def rows_by_table(post: "FitFacts", draws: NDArray[np.intp]) -> Rows:

@@ -161,6 +161,15 @@ class GaussianBlock(FeatureBlock):
         """The numbers, less their means."""
         return self._vectors(x, values) @ self.units.factor.T
 
+    def scalar_text(self, name: str, number: int) -> str | None:
+        """Which cell it is."""
+        if name != "cells" or not self._drawn[number]:
+            return None
+        data = self.cells(self.draws.data)
+        place = np.count_nonzero(self._drawn[:number])
+        user, column = (part[place] for part in drawn_cells(data.low, data.high))
+        return f"cell {self.draws.user_ids[user]}/{self.columns[column].name}"
+
     def profile(self, x: UserCells) -> dict[str, dict[str, Any]]:
         """Medians of what is known in the user's units; of levels, one that there is."""
         found: dict[str, Any] = {}

@@ -90,6 +90,13 @@ class NominalBlock(FeatureBlock):
         """A column for every level, 0 where the level is missing."""
         return level_indicators(x, self.shares)
 
+    def scalar_text(self, name: str, number: int) -> str | None:
+        """Whose concentration it is."""
+        place = number - (self._own.start or 0)
+        if name != "concentrations" or not 0 <= place < len(self.columns):
+            return None
+        return f"similarity of {self.columns[place].name} between roles"
+
     def profile(self, x: Places) -> dict[str, dict[str, Any]]:
         """Shares of levels."""
         found = {}
