@@ -99,7 +99,7 @@ def test_scaled_constants_reach_the_fit(forum):
 
 def test_chains_can_start_at_the_truth(forum):
     started = fit(replace(CELL, effort=Effort(1, 0, 4, 1), fit=(("init", "truth"),)), forum)
-    assert started.init is forum.labels
+    assert started.engine.init is forum.labels
 
 
 def test_sizes_of_known_draws():
