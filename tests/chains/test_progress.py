@@ -112,7 +112,7 @@ def test_a_fit_that_fails_before_its_first_iteration_ends_the_line() -> None:
 def test_the_line_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((30, 20)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda **_: os.terminal_size((30, 20)))
     with Bar(2, fixed(10), stream=stream) as bar:
         bar(0, 1, 3)
     assert {len(line) for line in lines(stream)} == {29}
