@@ -72,7 +72,7 @@ def test_by_default_users_in_as_many_dimensions_are_equally_far_from_each_other(
     assert np.ptp(distances(Whitening.of_data(x, "diagonal").to_working(x))[off]) > 5.0
 
 
-SHORT = {"n_warmup": 1, "n_draws": 2, "n_chains": 1, "init": "one"}
+SHORT = {"engine": dv.Gibbs(n_warmup=1, init="one"), "n_draws": 2, "n_chains": 1}
 
 
 @pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
