@@ -21,17 +21,19 @@ from dualview.numerics.compiling import uncached
 from dualview.numerics.dispatch import register
 from dualview.numerics.packing import put
 from dualview.numerics.streams import standard_gamma, stream_of
+from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.alpha import Gamma
-from dualview.partitions.choice import PartitionNames
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from dualview.posterior import Posterior
 from dualview.posterior.checks.model_checks import Context, vector_checks
 from dualview.posterior.checks.residuals import residuals_of
+from dualview.posterior.draws.from_records import tree_of
 from dualview.posterior.partition.profiles import table_profile
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.imputation import imputed_of_fit, imputed_of_new
 from dualview.posterior.prediction.new_users import NewUsers
 from dualview.posterior.prediction.user_features import Features
+from dualview.posterior.spec import ModelSpec
 from dualview.views import View
 from dualview.views.features import BlockRows, FeatureBlock, register_features
 
@@ -326,9 +328,11 @@ def post():
     )
     store = Store(own)
     for drawn in rates:
-        store.append(State(z, rng.gamma(2.0), {"counts": PoissonState(drawn)}))
+        store.append(
+            State(LabelsByView.agreeing(z), rng.gamma(2.0), {"counts": PoissonState(drawn)})
+        )
     coords = {"user": np.arange(N_USERS)}
-    found = Posterior.from_records([store.drain()], {}, None, coords, PartitionNames(None))
+    found = Posterior(tree_of([store.drain()], ModelSpec(None), None, coords))
     x[0] = np.nan
     found.tree["observed_data"] = xr.DataTree(xr.Dataset({"counts": (("user", "count"), x)}))
     return found
