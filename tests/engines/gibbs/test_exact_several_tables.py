@@ -140,8 +140,7 @@ def chain(
         working = blocks.assign(stream, split(stream, working))
         state = _after(model, working, working.views[-1].vectors, params)
         np.testing.assert_array_equal(state.counts, working.counts)
-        acts, *looks = state.labels.z
-        found.append(happened(acts, looks, state.labels.agrees))
+        found.append(happened(state.labels.behavior, state.labels.z[1:], state.labels.agrees))
     return found
 
 
