@@ -22,7 +22,8 @@ from dualview.forum.threads import ThreadTable
 Array = NDArray[np.float64]
 
 # What each number is, in the words of reports. The order decides which of two columns stays when
-# means first, which do not grow with the length of threads, counts last.
+# they tell the same: rates and means first, which do not grow with the length of threads, counts
+# last.
 MEANINGS = {
     "started_share": "share of the threads taken part in that the user started",
     "early_share": "share of those threads with a post among the first ones",

@@ -11,7 +11,8 @@ from dualview.numerics.linalg import factorise, solve_lower, solve_lower_transpo
 from dualview.numerics.streams import standard_gamma, standard_normal
 
 # A Wishart distribution with hardly more than D − 1 degrees of freedom has draws of any smallness.
-# element of Bartlett's factor is 0: squares of it and of its inverse would be out of range.
+# Below this number a diagonal element of Bartlett's factor is 0: squares of it and of its inverse
+# would be out of range.
 LEAST_ROOT = 1e-140
 
 

@@ -61,8 +61,8 @@ from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.runtime import context
 
 # Functions in a part, those it calls included, that is optimized on its own: what LLVM puts into a
-# it is by then. Larger parts would only be optimized again and again, which would take a seventh of
-# the time.
+# caller depends on how short it is by then. Larger parts would only be optimized again and again,
+# which would take a seventh of the time.
 _LARGEST_OPTIMISED = 5
 
 # Objects that are made between two garbage collections, in place of Python's 700 or 2,000.

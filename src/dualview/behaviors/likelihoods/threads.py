@@ -32,8 +32,9 @@ from dualview.units import Whitening
 Array = NDArray[np.float64]
 
 # The sweep moves latent coefficients one user at a time; an occasional joint draw lets users who
-# well. With covariates the joint draw is made in every step, unless so many coefficients would make
-# the other steps then draw the coefficients of covariates given those of users.
+# always appear together mix well. With covariates the joint draw is made in every step, unless so
+# many coefficients would make it the slowest part by far; the other steps then draw the
+# coefficients of covariates given those of users.
 _JOINT_SHARE = 0.1
 _JOINT_SHARE_WITH_COVARIATES = 0.3
 _ALWAYS_TOGETHER = 300  # coefficients of users and covariates

@@ -30,8 +30,8 @@ from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian.scale import draw_scales, redraw_columns, scatter_roots, whiten
 
 # A base variance below this, in working units, is a view whose clusters have shrunk onto single
-# stops the shrinking near 1e-32, and a feature with an outlier of 1e12 times its spread has about
-# 1e-24.
+# points; rounding of the means stops the shrinking near 1e-32, and a feature with an outlier of
+# 1e12 times its spread has about 1e-24.
 _SMALLEST = 1e-28
 
 

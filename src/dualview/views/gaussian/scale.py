@@ -251,7 +251,8 @@ def log_latent_scale_density(log_scale, parameters):
 
 
 # From where a chain starts, or after a jump of what else explains the vectors, the likelihood may
-# then the density is nearly flat down to scales that rounding makes zero.
+# want them all at their means: then the density is nearly flat down to scales that rounding makes
+# zero.
 _sample_latent_scale = sampler(log_latent_scale_density, reach=10)
 
 

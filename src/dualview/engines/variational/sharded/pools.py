@@ -160,7 +160,7 @@ def n_bytes(value: Any) -> int:
 
 
 class ProcessPool(Team):
-    """ProcessPool on this machine, which share its cores; or with so many threads each."""
+    """Processes on this machine that share its cores, or have a given number of threads each."""
 
     def __init__(self, n_workers: int, n_threads: int | None = None) -> None:
         super().__init__()
