@@ -177,7 +177,11 @@ class _Substitution:
             return dispatch.selected(lambda kinds: self(choose(kinds))) if new else call
         if maker != "verb":
             one = self(parts["one"])
-            return call if one is parts["one"] else getattr(dispatch, maker)(one)
+            if one is parts["one"]:
+                return call
+            by_record = zip(one.parameters, parts.get("is_picked", ()), strict=False)
+            picked = [parameter for parameter, has_own in by_record if has_own]
+            return getattr(dispatch, maker)(one, *picked)
         name = call.__name__
         functions = {kind: known[name] for kind, known in dispatch._KINDS.items() if name in known}
         if all(self(function) is function for function in (*functions.values(), call.default)):

@@ -307,7 +307,7 @@ def step_with(redraw: Any) -> Any:
         )
         params = likelihood.params_of(float(terms.precision[0]), conjugate.coefficients)
         if not made:
-            prior = engine._latent_prior(model, working, working.z)
+            prior = engine._latent_prior(model, working)
             latent, params = likelihood.redraw_together(rng, latent, params, terms, prior)
         return engine._after(model, working, latent, params)
 

@@ -449,6 +449,33 @@ def those(mutants: Any) -> list[Any]:
     return [slow(mutant) if mutant in SLOW else mutant for mutant in mutants]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["IGMM", "dual-DP"])
+def test_a_copy_in_place_of_a_function_changes_no_draw(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a mutant is rejected for what it changes, not for how it was put in."""
+    rng = np.random.default_rng(1)
+    model = MODELS[name]()
+    first = model.draw_prior(rng)
+    model = model.simulate(rng, first)
+    by_blocks(monkeypatch, 3)
+
+    def last() -> State:
+        stream, state = np.random.default_rng(2), first
+        for _ in range(5):
+            state = GibbsEngine(3).step(stream, model, state)
+        return state
+
+    before = last()
+    install(monkeypatch, (scales._sample_log_spare, slices.sampler(scales.log_dof_density)))
+    after = last()
+    np.testing.assert_array_equal(before.labels.z, after.labels.z)
+    for one, other in zip(before.views.values(), after.views.values(), strict=True):
+        np.testing.assert_array_equal(one.components.factors, other.components.factors)
+        assert one.base.dof == other.base.dof
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("mutant", those(COMPILED_MUTANTS))
 def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
