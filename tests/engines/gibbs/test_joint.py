@@ -216,9 +216,7 @@ def scales_forget_prior() -> list[Change]:
 def columns_forget_volume() -> list[Change]:
     """The columns of W_0's factor without the power of c that their elements bring."""
     density = mutate(
-        scales.log_column_density,
-        "(n_dims - d + 0.5 * (prior_dof - n_dims - 1.0)) * log_scale",
-        "0.0 * log_scale",
+        scales.log_column_density, "n_dims - d + 0.5 * (prior_dof - n_dims - 1.0)", "0.0"
     )
     return [(scales._sample_column_scale, slices.sampler(density))]
 
