@@ -93,8 +93,10 @@ def fingerprint(parameters: Parameters, data: Data, labels: Labels | None = None
         made["agreement"] = agreement
     others = setting_names(Settings, "if changed")
     made |= {name: values[name] for name in others if values[name] != usual[name]}
-    if isinstance(engine, Variational) and engine.n_starts is not None:
-        made["n_starts"] = int(engine.n_starts)
+    for name in setting_names(engine, "if changed"):
+        value = getattr(engine, name)
+        if value != defaults(engine)[name]:
+            made[name] = int(value) if isinstance(value, abstract.Integral) else value
     if not parameters.settings.is_fixed:
         made["length"] = UNTIL_GOOD
     if parameters.every is not None:
@@ -159,14 +161,9 @@ def _short_fit(parameters: Parameters, data: Data, seed: int) -> Posterior:
         if data.behavior is None
         else {"feature_prior": None}
     )
-    engine = parameters.engine
-    if isinstance(engine, Gibbs):
-        engine = replace(engine, init="kmeans", n_warmup=500, thin=1)
-    else:
-        engine = replace(engine, init="kmeans", n_starts=None)
     one = replace(
         parameters,
-        engine=engine,
+        engine=parameters.engine.short(),
         n_draws=250,
         n_chains=2,
         n_full_draws=None,
