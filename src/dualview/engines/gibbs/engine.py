@@ -21,8 +21,8 @@ from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.records import Params, Prior
 from dualview.engines.base import Engine, Info
 from dualview.engines.gibbs import blocks, steps
-from dualview.engines.gibbs.moves import assignment, components
-from dualview.engines.gibbs.packed_draws import record_of
+from dualview.engines.gibbs.moves import assignment, shared
+from dualview.engines.gibbs.packing import record_of
 from dualview.engines.gibbs.working import Outcome, WorkingLabels, WorkingState
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
@@ -45,7 +45,7 @@ _EMPTY_OF_TABLES: dict[str, Callable[[int, int], Any]] = {
     "categories": no_columns,
 }
 _BY_BLOCKS: dict[steps.Move, Callable[..., Any]] = {
-    components.run: blocks.redraw_components,
+    shared.redraw_components: blocks.redraw_components,
     assignment.run: blocks.assign,
 }
 
@@ -113,18 +113,6 @@ class GibbsEngine(Engine):
         return after, Info(
             n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None
         )
-
-    def step_by_blocks(
-        self, rng: np.random.Generator, model: Model, state: State, moves: Sequence[steps.Move]
-    ) -> State:
-        """One step with these moves, made one by one, however many users there are: to try out
-        moves and measure them."""
-        held = model.held(state)
-        working, params = self._before_moves(rng, held, state)
-        working, collapsed = run_by_blocks(stream_of(rng), working, moves)
-        _check(model, working, collapsed)
-        after = _with_likelihood_redrawn(rng, held, working, params)
-        return _with_cells_redrawn(rng, model, state, after) if model.followed_cells else after
 
     def steps_at_once(self, model: Model) -> int:
         """What takes some hundredths of a second."""
