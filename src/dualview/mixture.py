@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior
 from dualview.chains.chain import Progress
-from dualview.chains.seeds import seed_sequence
+from dualview.chains.chains import seed_sequence
 from dualview.checks import whole_number
 from dualview.engines.starts import Labels
 from dualview.errors import InputError, InputTypeError

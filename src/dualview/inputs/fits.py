@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from dualview.behaviors import Behavior
+from dualview.chains.chains import seed_sequence
 from dualview.chains.run_folder import UNTIL_GOOD, RunFolder, versions
-from dualview.chains.seeds import seed_sequence
 from dualview.engines.starts import GivenStart, KMeansStart, Labels, Start, check_init
+from dualview.engines.variational.sharded.model import ShardedModel
 from dualview.errors import ConvergenceWarning, DataWarning
 from dualview.files.digests import digest
 from dualview.inputs.data import Data
@@ -63,7 +64,11 @@ def _folder(
     folder = RunFolder(parameters.checkpoint)
     stack.enter_context(folder.lock())
     notes = {"entropy": str(seed.entropy), "versions": versions(), "model": fit.spec.to_attrs()}
-    manifest = folder.claim(fingerprint(parameters, fit.data, labels), notes)
+    made_with = fingerprint(parameters, fit.data, labels)
+    if isinstance(fit.model, ShardedModel):
+        assert fit.model.users is not None
+        made_with["shards"] = digest(fit.model.users.shards.manifest.to_json())
+    manifest = folder.claim(made_with, notes)
     return folder, np.random.SeedSequence(int(manifest["entropy"]))
 
 

@@ -84,7 +84,7 @@ def _check(parameters: Parameters, shards: Shards) -> None:
         raise InputError(
             f'Shards are for engine="variational"; this estimator has engine="{engine}".'
         )
-    for name in ("link", "pooling", "agreement", "columns", "checkpoint"):
+    for name in ("link", "pooling", "agreement", "columns"):
         if getattr(parameters, name) is not None:
             raise InputError(
                 f"Fits to shards do not have {name} yet: leave it out, or fit in memory."

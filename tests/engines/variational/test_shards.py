@@ -1,6 +1,7 @@
 """The variational engine over shards: the numbers of the engine in memory, whoever does the
 work."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -387,11 +388,10 @@ def test_numbers_belong_to_positions() -> None:
 
 
 @pytest.fixture(scope="module")
-def fitted(shards: dv.Shards) -> dv.DualViewMixture:
+def fitted(shards: dv.Shards, tmp_path_factory: pytest.TempPathFactory) -> dv.DualViewMixture:
     settings = {"n_clusters": 2, "n_chains": 1, "n_draws": 6}
-    return dv.DualViewMixture(engine="variational", progress=lambda *_: None, **settings).fit(
-        shards
-    )
+    settings |= {"checkpoint": tmp_path_factory.mktemp("run"), "progress": lambda *_: None}
+    return dv.DualViewMixture(engine="variational", **settings).fit(shards)
 
 
 def test_an_estimator_has_everything(
@@ -407,6 +407,14 @@ def test_an_estimator_has_everything(
     for model in (fitted, again):
         assert model.predict(forum.features[:4]).shape == (4,)
         assert np.isfinite(model.predict_outcome(forum.test.participation).nll(forum.test.outcome))
+
+
+def test_a_folder_notes_the_shards(fitted: dv.DualViewMixture, tmp_path: Path) -> None:
+    manifest = json.loads((fitted.checkpoint / "manifest.json").read_text())
+    assert manifest["made_with"]["shards"].startswith("sha256:")
+    other = dv.write_shards(tmp_path / "other", np.arange(12.0).reshape(6, 2))
+    with pytest.raises(InputError, match="shards has changed"):
+        dv.DualViewMixture(**fitted.get_params()).fit(other)
 
 
 def test_progress_and_interrupts_reach_a_fit(shards: dv.Shards) -> None:
@@ -437,7 +445,6 @@ def test_features_alone(forum: dv.datasets.Forum, tmp_path: Path) -> None:
         ({"engine": "gibbs"}, 'Shards are for engine="variational"'),
         ({"link": "linear"}, "do not have link yet"),
         ({"pooling": "cluster"}, "do not have pooling yet"),
-        ({"checkpoint": "run"}, "do not have checkpoint yet"),
         ({"feature_prior": "shrunk"}, 'feature_prior="shrunk" is not for shards'),
         ({"behavior_prior": "likelihood"}, 'behavior_prior="likelihood" is not for shards'),
         ({"n_clusters": 51}, "at most the number of users, 50"),

@@ -184,7 +184,7 @@ def members(rng, i, j, proposal, labels):
     n_groups, first, second = z.shape[0], z[0, i], z[0, j]
     for u in range(z.shape[1]):
         for k in range(1, n_groups + 1):
-            g = k % n_groups  # behavior last
+            g = k if k < n_groups else 0  # behavior last
             if (
                 (z[g, u] == first or z[g, u] == second)
                 and u != i
