@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.views.soft_vectors import SoftVectors, UserSums
+from dualview.views.soft_vectors import SoftVectors
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -81,9 +81,9 @@ class View(ABC):
         """What q says of observed vectors to start from: that they are these."""
         return SoftVectors(x)
 
-    def approximate(self, users: UserSums, joint: bool) -> Any:
+    def approximate(self, x: Array, responsibilities: Array, joint: bool) -> Any:
         """q of components and base to start from (``views.approximation.Approximation``), given
-        q(z) and sums over users.
+        q(z), (K, U).
 
         joint: q of the components' means is that of the latent vectors. By default a view cannot be
         approximated.

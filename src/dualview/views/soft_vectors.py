@@ -1,7 +1,5 @@
-"""What a variational engine's q says of the users' vectors, which a view looks at, and sums over
-users."""
+"""What a variational engine's q says of the users' vectors, which a view looks at."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -58,14 +56,3 @@ class SoftVectors(NamedTuple):
         covariances = None if self.covariances is None else self.covariances[users]
         crosses = None if self.crosses is None else self.crosses[:, users]
         return SoftVectors(self.means[users], covariances, crosses)
-
-
-class UserSums(Protocol):
-    """Sums over all users of a fit, wherever they are. n_components: K of q(z)."""
-
-    n_users: int
-    n_components: int
-
-    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The sum over users of function(q(z) (K, U), vectors, *arguments), which may be asked of
-        some users at a time: what it returns is added up by + or by its method ``plus``."""

@@ -33,6 +33,7 @@ from dualview.engines.variational.sharded.model import ShardedModel
 from dualview.engines.variational.users import UsersInMemory
 from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
+from dualview.views import View
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int, int], None]  # start, steps done, components now
@@ -275,16 +276,18 @@ def check_supported(model: Model) -> None:
         missing.append('pooling="cluster"')
     if model.agreements:
         missing.append("agreement")
-    if model.layout is not None:
-        missing.append("several tables of features")
+    for name in model.observed:
+        kind = type(model.views[name])
+        if kind.approximate is View.approximate:
+            missing.append(f"{name} of this kind ({kind.__name__})")
     if model.likelihood is not None and not model.likelihood.can_approximate:
         missing.append(
             f"this behavior, link or list of behaviors ({type(model.likelihood).__name__})"
         )
     if missing:
         raise InputError(
-            f"The variational approximation does not do {' or '.join(missing)} yet: it does one "
-            "table of features of every kind, SharedOutcome, UserRegression with a noise that all "
+            f"The variational approximation does not do {' or '.join(missing)} yet: it does "
+            "columns of every kind, SharedOutcome, UserRegression with a noise that all "
             'share, BinaryOutcomes and PairwiseChoices. Use engine="gibbs" with init="kmeans".'
         )
 

@@ -35,7 +35,7 @@ from dualview.engines.variational.responsibilities import (
     with_behavior,
 )
 from dualview.engines.variational.sharded.model import ShardedModel
-from dualview.engines.variational.users import Answer, Users, UsersInMemory, UserSums
+from dualview.engines.variational.users import Answer, Users, UsersInMemory
 from dualview.model import Model
 from dualview.partitions.soft import SoftWeights
 from dualview.views.approximation import Approximation
@@ -97,18 +97,14 @@ class MeanField:
         if latent is None and model.likelihood is not None:
             latent = model.likelihood.approximate()
         users, recipe = _users_of(model, base.n_components), Recipe(base)
-        vectors: dict[str, str | SoftVectors] = {name: name for name in model.observed}
-        joint = latent is not None and latent.joint
-        if latent is not None:  # a first q of components takes latent vectors for known
-            vectors["behavior"] = SoftVectors(latent.means)
         found = users.assess(recipe, {}, None, _NO_PULLS)
         recipe = users.kept(recipe, found)
-        views = {
-            name: view.approximate(
-                UserSums(users, recipe, vectors[name]), joint and name == "behavior"
-            )
-            for name, view in model.views.items()
-        }
+        views = {}
+        for name, view in model.views.items():
+            if name in model.observed or latent is None:
+                views[name] = users.approximate(view, name, recipe, joint=False)
+            else:
+                views[name] = users.approximate(view, latent.means, recipe, latent.joint)
         weights = model.partition.approximate(found.counts)
         q = cls(
             model, users, recipe, found.rows, found.entropy, found.counts, weights, views, latent

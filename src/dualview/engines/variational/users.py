@@ -69,14 +69,6 @@ def assess(shard: UserShard, asked: Asked) -> Answer:
     return Answer(entropy, rows.sum(axis=1), rows[:, asked.looked_at], sums, pulls)
 
 
-def _total(shard: UserShard, asked: tuple[Recipe, Any, Callable[..., Any], Any]) -> Any:
-    """A function of q(z) and of vectors: of an observed view by its name, or of those given."""
-    recipe, vectors, function, arguments = asked
-    if isinstance(vectors, str):
-        vectors = SoftVectors(shard.observed[vectors].means)
-    return function(shard.rows(recipe)[0], vectors, *arguments)
-
-
 def _draw_labels(shard: UserShard, asked: tuple[Recipe, Array]) -> NDArray[np.int32]:
     """Components of a shard's users from q(z), (U,), by uniform numbers (U,)."""
     recipe, uniform = asked
@@ -102,6 +94,13 @@ class Users(ABC):
     @abstractmethod
     def looked_at_in(self, users: slice) -> Places:
         """Those of a shard, by their places in it."""
+
+    @abstractmethod
+    def approximate(
+        self, view: Any, vectors: str | Array, recipe: Recipe, joint: bool
+    ) -> Approximation:
+        """q of a view's components to start from, given q(z). vectors: the name of an observed
+        view, or latent vectors (U, q), which are taken for known."""
 
     def completed(self, views: Mapping[str, Approximation]) -> "Users":  # noqa: ARG002
         """The users with the best q of what is not observed of their vectors, where there is
@@ -160,34 +159,6 @@ def added(parts: Iterable[Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class UserSums:
-    """Sums over users given q(z), for a view's first approximation. vectors: the name of an
-    observed view, or q of latent vectors."""
-
-    users: Users
-    recipe: Recipe
-    vectors: str | SoftVectors
-
-    @property
-    def n_users(self) -> int:
-        return self.users.n_users
-
-    @property
-    def n_components(self) -> int:
-        return self.recipe.base.n_components
-
-    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """As ``views.soft_vectors.UserSums`` says."""
-
-        def asked(users: slice) -> Any:
-            vectors = self.vectors
-            own = vectors if isinstance(vectors, str) else vectors.of_users(users)
-            return self.recipe.of_users(users), own, function, arguments
-
-        return added(self.users.over(_total, asked))
-
-
-@dataclass(frozen=True)
 class UsersInMemory(Users):
     """One shard, in this process. observed: some cells may be hidden, and q of these, given the
     users' components, belongs to the factor q(z)."""
@@ -215,6 +186,13 @@ class UsersInMemory(Users):
 
     def looked_at_in(self, users: slice) -> slice:  # noqa: ARG002
         return slice(None)
+
+    def approximate(
+        self, view: Any, vectors: str | Array, recipe: Recipe, joint: bool
+    ) -> Approximation:
+        x = self.observed[vectors].means if isinstance(vectors, str) else vectors
+        found: Approximation = view.approximate(x, self.rows(recipe)[0], joint)
+        return found
 
     def completed(self, views: Mapping[str, Approximation]) -> "UsersInMemory":
         return replace(

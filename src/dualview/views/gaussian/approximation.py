@@ -24,7 +24,7 @@ from dualview.views.gaussian import conditionals, density
 from dualview.views.gaussian.soft_cells import SoftCells
 from dualview.views.gaussian.soft_scale import Grid, SoftScale, dof_grid, soft_scale
 from dualview.views.gaussian.state import GaussianState
-from dualview.views.soft_vectors import SoftVectors, UserSums
+from dualview.views.soft_vectors import SoftVectors
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _PIECE = 16_384  # users whose scores are worked out together
@@ -156,18 +156,6 @@ def absorb(responsibilities: Array, vectors: SoftVectors, factors: GaussianFacto
     )
 
 
-def _counts_and_totals(responsibilities: Array, vectors: SoftVectors) -> Array:
-    """Σ_u q(z_u = k) of 1 and of x_u, (K, 1 + D)."""
-    counts = responsibilities.sum(axis=1)
-    return np.column_stack([counts, responsibilities @ vectors.means])
-
-
-def _scatter_about(responsibilities: Array, vectors: SoftVectors, means: Array) -> Array:
-    """Σ_u s_u s_uᵀ of s_u = x_u − Σ_k q(z_u = k) mean_k, (D, D)."""
-    away = vectors.means - responsibilities.T @ means
-    return np.asarray(away.T @ away)
-
-
 def _cells(vectors: SoftVectors) -> SoftCells:
     assert isinstance(vectors.hidden, SoftCells)
     return vectors.hidden
@@ -212,15 +200,31 @@ class GaussianApproximation(Approximation):
     joint: bool = False
 
     @classmethod
-    def start(cls, users: UserSums, hyperprior: Hyperprior, joint: bool) -> "GaussianApproximation":
+    def start(
+        cls, x: Array, responsibilities: Array, hyperprior: Hyperprior, joint: bool
+    ) -> "GaussianApproximation":
         """From a first partition: components as their users are, what they share as components
         suggest."""
-        first = users.total(_counts_and_totals)
-        means = first[:, 1:] / np.maximum(first[:, :1], 1.0)
-        spread = users.total(_scatter_about, means)
-        sums = users.total(absorb, centres_at(means))
+        counts = responsibilities.sum(axis=1)
+        means = (responsibilities @ x) / np.maximum(counts, 1.0)[:, None]
+        spread = x - responsibilities.T @ means
+        sums = absorb(responsibilities, SoftVectors(x), centres_at(means))
+        return cls.begun(len(x), spread.T @ spread, sums, hyperprior, joint)
+
+    @classmethod
+    def begun(
+        cls,
+        n_users: int,
+        spread: Array,
+        sums: SoftSums,
+        hyperprior: Hyperprior,
+        joint: bool = False,
+    ) -> "GaussianApproximation":
+        """The same from sums about the components' means μ, and Σ_u s_u s_uᵀ of s_u = x_u − Σ_k
+        q(z_u = k) μ_k, (D, D)."""
+        means = sums.centres
         n_components, n_dims = means.shape
-        n_spare = max(1.0, users.n_users - n_components)
+        n_spare = max(1.0, n_users - n_components)
         within = (spread + np.eye(n_dims)) / (n_spare + 1.0)
         dof = n_dims + n_components * (n_dims + 1.0)
         base_covariance = Wishart(dof, dof * np.linalg.solve(within, np.eye(n_dims)))

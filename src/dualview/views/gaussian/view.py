@@ -16,14 +16,19 @@ from dualview.numerics.streams import stream_of
 from dualview.views.approximation import Approximation
 from dualview.views.base import Array, Base, Components, Labels, View
 from dualview.views.gaussian import conditionals, density
-from dualview.views.gaussian.approximation import GaussianApproximation
+from dualview.views.gaussian.approximation import (
+    GaussianApproximation,
+    GaussianFactors,
+    SoftSums,
+    centres_at,
+)
 from dualview.views.gaussian.interval_kind import IntervalGaussian
 from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.kind import Gaussian
 from dualview.views.gaussian.linked_cells import Followers, draw_with_latent, draw_with_observations
 from dualview.views.gaussian.soft_cells import SoftCells
 from dualview.views.gaussian.state import GaussianState
-from dualview.views.soft_vectors import SoftVectors, UserSums
+from dualview.views.soft_vectors import SoftVectors
 
 _NO_SPREAD = 1e-24  # a variance that is rounding, in working units
 _SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
@@ -93,9 +98,18 @@ class GaussianView(View):
             return SoftVectors(x)
         return SoftVectors(x, hidden=SoftCells.start(self.intervals, n_components))
 
-    def approximate(self, users: UserSums, joint: bool) -> Approximation:
+    def approximate(self, x: Array, responsibilities: Array, joint: bool) -> Approximation:
         """q to start from; cells that are not exact are where complete vectors have them."""
-        return GaussianApproximation.start(users, self.hyperprior, joint)
+        return GaussianApproximation.start(x, responsibilities, self.hyperprior, joint)
+
+    def centres_at(self, means: Array) -> GaussianFactors:
+        """Factors for sums over users about these means."""
+        return centres_at(means)
+
+    def approximate_sums(self, n_users: int, spread: Array, sums: SoftSums) -> Approximation:
+        """q to start from, given sums over n_users users, as ``GaussianApproximation.begun`` takes
+        them."""
+        return GaussianApproximation.begun(n_users, spread, sums, self.hyperprior)
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:
         """Base and components from (M2) to (M7)."""

@@ -21,7 +21,7 @@ from dualview.numerics.dispatch import register
 from dualview.views.approximation import Approximation
 from dualview.views.base import Array
 from dualview.views.nominal.state import NominalState, level_indicators
-from dualview.views.soft_vectors import SoftVectors, UserSums
+from dualview.views.soft_vectors import SoftVectors
 
 Shares = tuple[tuple[float, ...], ...]
 Starts = NDArray[np.int64]
@@ -40,10 +40,6 @@ class LevelCounts(NamedTuple):
     """Soft counts of levels, (K, Σ L_j)."""
 
     counts: Array
-
-    def plus(self, other: "LevelCounts") -> "LevelCounts":
-        """The counts over more users."""
-        return LevelCounts(self.counts + other.counts)
 
 
 def expected_score(table, vectors: SoftVectors, factors: NominalFactors) -> None:
@@ -135,11 +131,11 @@ class NominalApproximation(Approximation):
     columns: tuple[ColumnFactor, ...]
 
     @classmethod
-    def start(cls, shares: Shares, users: UserSums) -> "NominalApproximation":
+    def start(cls, shares: Shares, codes: Array, responsibilities: Array) -> "NominalApproximation":
         """The best q given q(z)."""
         starts = _starts(shares)
-        nothing = NominalFactors(np.zeros((users.n_components, int(starts[-1]))), starts)
-        return cls(shares, ()).with_shares(users.total(absorb, nothing))
+        nothing = NominalFactors(np.zeros((len(responsibilities), int(starts[-1]))), starts)
+        return cls(shares, ()).with_shares(absorb(responsibilities, SoftVectors(codes), nothing))
 
     @cached_property
     def factors(self) -> NominalFactors:

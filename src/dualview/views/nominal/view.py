@@ -19,7 +19,6 @@ from dualview.views.nominal.approximation import NominalApproximation
 from dualview.views.nominal.conditionals import count_levels, draw_shares, log_concentrations
 from dualview.views.nominal.kind import Nominal
 from dualview.views.nominal.state import NominalState, draw_levels, level_indicators
-from dualview.views.soft_vectors import UserSums
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,9 @@ class NominalView(View):
         levels = count_levels(z, 0, len(z), codes, self.starts, n_components)
         return self._drawn(rng, levels, np.diff(self.starts).astype(np.float64))
 
-    def approximate(self, users: UserSums, joint: bool) -> NominalApproximation:  # noqa: ARG002
+    def approximate(self, x: Array, responsibilities: Array, joint: bool) -> NominalApproximation:  # noqa: ARG002
         """The best q given q(z)."""
-        return NominalApproximation.start(self.shares, users)
+        return NominalApproximation.start(self.shares, x, responsibilities)
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> NominalState:
         """γ and θ from (M15)."""

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.engines.variational.responsibilities import Vectors
+from dualview.engines.variational.responsibilities import Recipe, Vectors
 from dualview.engines.variational.sharded.worker import LoadedUsers, Source, Task, ThreadUnits
 from dualview.engines.variational.sharded.workers import Workers
 from dualview.engines.variational.users import Users, added
 from dualview.shards import Shards
 from dualview.units import Whitening
+from dualview.views import verbs
+from dualview.views.approximation import Approximation
 from dualview.views.soft_vectors import SoftVectors
 
 Array = NDArray[np.float64]
@@ -48,6 +50,30 @@ class Moments(NamedTuple):
 def feature_moments(shard: LoadedUsers, argument: None) -> Moments:  # noqa: ARG001
     """Moments of the features of a shard's users."""
     return Moments.of(shard.observed["features"].means)
+
+
+def _counts_and_totals(shard: LoadedUsers, asked: tuple[Recipe, Array | None]) -> Array:
+    """Σ_u q(z_u = k) of 1 and of x_u, (K, 1 + D), of features or of the vectors given."""
+    recipe, x = asked
+    rows, _ = shard.rows(recipe)
+    return np.column_stack([rows.sum(axis=1), rows @ _vectors(shard, x).means])
+
+
+def _scatter_about(shard: LoadedUsers, asked: tuple[Recipe, Array | None, Array]) -> Array:
+    """Σ_u s_u s_uᵀ of s_u = x_u − Σ_k q(z_u = k) mean_k, (D, D)."""
+    recipe, x, means = asked
+    away = _vectors(shard, x).means - shard.rows(recipe)[0].T @ means
+    return np.asarray(away.T @ away)
+
+
+def _sums_about(shard: LoadedUsers, asked: tuple[Recipe, Array | None, Any]) -> Any:
+    """The sums of a view about its factors."""
+    recipe, x, factors = asked
+    return verbs.absorb(shard.rows(recipe)[0], _vectors(shard, x), factors)
+
+
+def _vectors(shard: LoadedUsers, x: Array | None) -> SoftVectors:
+    return shard.observed["features"] if x is None else SoftVectors(x)
 
 
 def _some_features(shard: LoadedUsers, users: NDArray[np.int64]) -> Array:
@@ -92,6 +118,25 @@ class ShardedUsers(Users):
         )
         for number, result in enumerate(self.workers.run(self.source, tasks)):
             yield self.shards.members(number), result
+
+    def approximate(
+        self, view: Any, vectors: str | Array, recipe: Recipe, joint: bool
+    ) -> Approximation:
+        """By three passes: averages, scatter about them, and the sums of the view."""
+        assert not joint
+
+        def ask(function: Callable[..., Any], *arguments: Any) -> Any:
+            def asked(users: slice) -> Any:
+                x = None if isinstance(vectors, str) else vectors[users]
+                return recipe.of_users(users), x, *arguments
+
+            return added(self.over(function, asked))
+
+        first = ask(_counts_and_totals)
+        means = first[:, 1:] / np.maximum(first[:, :1], 1.0)
+        spread, sums = ask(_scatter_about, means), ask(_sums_about, view.centres_at(means))
+        found: Approximation = view.approximate_sums(self.n_users, spread, sums)
+        return found
 
     def feature_moments(self) -> Moments:
         """Means and scatter of the features."""
