@@ -82,11 +82,6 @@ class EngineSettings:
     def __hash__(self) -> int:
         return hash(type(self))
 
-    @property
-    def starts_at_approximation(self) -> bool:
-        """Whether chains start from partitions that a variational approximation draws."""
-        return isinstance(self.init, str) and self.init == "variational"
-
     def short(self) -> Self:
         """The engine for a short fit beside another, from k-means."""
         return replace(self, init="kmeans")  # type: ignore[type-var]
@@ -202,7 +197,7 @@ class Variational(EngineSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.starts_at_approximation:
+        if isinstance(self.init, str) and self.init == self.word:
             raise InputError(
                 'init="variational" is for engine="gibbs"; a variational fit starts from "kmeans", '
                 '"one" or labels.'

@@ -20,7 +20,7 @@ from dualview.inputs.data import Data
 from dualview.inputs.gibbs_fit import fit_gibbs
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import Problem, build_model
-from dualview.inputs.variational_fit import Stream, fit_variational
+from dualview.inputs.variational_fit import Stream, VariationalStart, fit_variational
 from dualview.partitions.agreement import agreement_text
 from dualview.partitions.choice import partition_names
 from dualview.posterior import Posterior
@@ -32,6 +32,8 @@ _FITS: dict[type, Callable[..., tuple[Posterior, Stream | None]]] = {
     Gibbs: fit_gibbs,
     Variational: fit_variational,
 }
+# Engines whose draws chains can start from, by their words.
+_STARTS: dict[str, Callable[..., Start]] = {Variational.word: VariationalStart.of}
 _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than half as many
 
 
@@ -47,6 +49,8 @@ def fit_model(parameters: Parameters, fit: Problem) -> tuple[Posterior, Stream |
     with contextlib.ExitStack() as stack:
         folder, seed = _folder(stack, parameters, fit, labels)
         stack.enter_context(data.named_in_errors())
+        if isinstance(engine.init, str) and engine.init in _STARTS:
+            start = _STARTS[engine.init](fit, start, seed)
         post, stream = _FITS[type(engine)](parameters, fit, start, folder, seed)
         if folder is not None and post.length is not None:
             folder.note_length(post.length._asdict())
