@@ -8,6 +8,7 @@ themselves.
 
 import contextlib
 import os
+import pickle
 import signal
 import threading
 import warnings
@@ -127,12 +128,13 @@ class LocalProcesses(Workers):
 
     def result(self, pending: Pending) -> Any:
         """What a task returns; where the process dies, another does it."""
-        for _ in range(MOST_DEATHS):
+        for n_deaths in range(MOST_DEATHS):
+            if n_deaths > 0:
+                pending = self.submit(pending.source, pending.task)
             try:
                 found = pending.future.result()
             except BrokenProcessPool:
                 self._replace(pending.executor)
-                pending = self.submit(pending.source, pending.task)
             else:
                 self._have_worked = True
                 return found
@@ -195,10 +197,11 @@ class DaskCluster(Workers):
 
     def submit(self, source: Source, task: Task) -> Any:
         address = self._addresses[task.number % self.n_workers]
+        packed = pickle.dumps((source, task), protocol=pickle.HIGHEST_PROTOCOL)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # vectors of a shard's users
             return self.client.submit(
-                _run_on_dask, source, task, workers=[address], allow_other_workers=True, pure=False
+                _run_on_dask, packed, workers=[address], allow_other_workers=True, pure=False
             )
 
     def result(self, pending: Any) -> Any:
@@ -233,10 +236,12 @@ class DaskCluster(Workers):
                 self.client.run(worker.forget, source)
 
 
-def _run_on_dask(source: Source, task: Task) -> Any:
-    """On a worker: what a task returns."""
+def _run_on_dask(packed: bytes) -> Any:
+    """On a worker: what a task returns. It comes as bytes, for Dask would look for tasks of its own
+    in it."""
     from distributed import get_worker
 
+    source, task = pickle.loads(packed)
     own: Any = get_worker()  # type: ignore[no-untyped-call,unused-ignore]
     parallel.limit(own.state.nthreads)
     return worker.run(source, task, 1, own.memory_manager.memory_limit)
