@@ -8,9 +8,9 @@ moves are made one by one, some of them on several threads and in blocks (``bloc
 number of steps in a call nor the number of threads changes anything.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
@@ -173,25 +173,6 @@ class GibbsEngine(Engine):
         working = self.working_state(model, state, terms)
         done = _run_steps(working)(streams_of(rng, len(keep)), keep, working, conjugate)
         working = done.state
-        after, last = self._finished(
-            rng, model, Finished(done, working, before), keep, (terms, conjugate)
-        )
-        draws = record_of(model, done.kept, done.n_kept)
-        n_clusters = int(np.count_nonzero(working.counts))
-        return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
-
-    def _finished(
-        self,
-        rng: np.random.Generator,
-        model: Model,
-        finished: "Finished",
-        keep: NDArray[np.bool_],
-        observed: tuple[Terms, Conjugate],
-    ) -> tuple[State, State | None]:
-        """The state after a compiled call, and the same where it is a draw that the call has not
-        kept; rng moves on."""
-        done, working, before = finished
-        terms, conjugate = observed
         _check(model, working, done.collapsed)
         if done.n_steps < len(keep):  # the generator as if no more had been asked for
             rng.bit_generator.state = before
@@ -204,16 +185,10 @@ class GibbsEngine(Engine):
                 prior = _latent_prior(model, working)
                 latent, params = model.likelihood.redraw_together(rng, latent, params, terms, prior)
         after = _after(model, working, latent, params)
-        return after, after if done.unfinished and keep[done.n_steps - 1] else None
-
-
-class Finished(NamedTuple):
-    """A compiled call's steps, the state that they have left, and the generator's state before
-    it."""
-
-    done: Any
-    working: WorkingState
-    before: Mapping[str, Any]
+        last = after if done.unfinished and keep[done.n_steps - 1] else None
+        draws = record_of(model, done.kept, done.n_kept)
+        n_clusters = int(np.count_nonzero(working.counts))
+        return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
 
 
 def _working_labels(model: Model, labels: LabelsByView) -> WorkingLabels:
