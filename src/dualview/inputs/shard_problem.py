@@ -36,7 +36,7 @@ from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import Problem, describe_model
 from dualview.numerics.parallel import n_cores
 from dualview.shards import Shards
-from dualview.units import GaussianPrior, Whitening
+from dualview.units import GaussianPrior, Whitening, shrinkage_share
 
 Array = NDArray[np.float64]
 
@@ -89,10 +89,11 @@ def _check(parameters: Parameters, shards: Shards) -> None:
             raise InputError(
                 f"Fits to shards do not have {name} yet: leave it out, or fit in memory."
             )
-    for name in ("feature_prior", "behavior_prior"):
-        given = getattr(parameters, name)
-        if isinstance(given, str) and given != "diagonal":
-            raise InputError(f'{name}="{given}" is not for shards: give a GaussianPrior, or None.')
+    if isinstance(parameters.behavior_prior, str):
+        raise InputError(
+            f'behavior_prior="{parameters.behavior_prior}" is not for shards: give a '
+            "GaussianPrior, or None."
+        )
     if parameters.n_clusters is not None and parameters.n_clusters > shards.n_users:
         raise InputError(
             f"n_clusters must be at most the number of users, {shards.n_users}; got "
@@ -144,7 +145,8 @@ def _feature_units(parameters: Parameters, raw: ShardedUsers) -> Whitening:
         return Whitening.of(prior)
     moments = raw.feature_moments()
     check_range(moments.largest, "X", names)
-    units = Whitening.of_moments(*moments, diagonal=prior == "diagonal")
+    looked_at = raw.observed["features"].means
+    units = Whitening.of_moments(*moments, share=shrinkage_share(looked_at, prior))
     if units.n_dims == 0:
         raise InputError("All features of the shards are constant: there is nothing to cluster by.")
     if units.n_dims < len(names):

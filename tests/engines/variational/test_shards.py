@@ -43,6 +43,7 @@ from dualview.inputs.data import checked_data
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import Problem, build_model
 from dualview.inputs.shard_problem import build_shard_model, workers_of
+from dualview.units import Whitening
 
 N_USERS, N_THREADS = 50, 130
 PRIOR = dv.GaussianPrior(40.0, 900.0)
@@ -168,6 +169,20 @@ def test_units_are_those_in_memory(inside: Problem, model: ShardedModel) -> None
     features = model.users.observed["features"].means
     np.testing.assert_allclose(features, inside.model.features, rtol=1e-10, atol=1e-12)
     assert model.n_users == N_USERS
+
+
+@pytest.mark.parametrize("prior", ["shrunk", "diagonal"])
+def test_units_by_a_word_are_those_in_memory(
+    prior: str, shards: dv.Shards, forum: dv.datasets.Forum
+) -> None:
+    estimator = dv.DualViewMixture(engine="variational", feature_prior=prior, behavior_prior=PRIOR)
+    with ThisProcess() as pool:
+        model = sharded_model(estimator, shards, pool, prior)
+        assert model.users is not None
+        found = model.users.source.features
+    assert found is not None
+    expected = Whitening.of_data(forum.features, prior)
+    np.testing.assert_allclose(found.factor, expected.factor, rtol=1e-10)
 
 
 def test_the_constant_of_the_noise_is_that_in_memory(
@@ -445,7 +460,6 @@ def test_features_alone(forum: dv.datasets.Forum, tmp_path: Path) -> None:
         ({"engine": "gibbs"}, 'Shards are for engine="variational"'),
         ({"link": "linear"}, "do not have link yet"),
         ({"pooling": "cluster"}, "do not have pooling yet"),
-        ({"feature_prior": "shrunk"}, 'feature_prior="shrunk" is not for shards'),
         ({"behavior_prior": "likelihood"}, 'behavior_prior="likelihood" is not for shards'),
         ({"n_clusters": 51}, "at most the number of users, 50"),
         ({"init": [0, 1]}, "a label per user"),
