@@ -11,6 +11,7 @@ vectors: what q says of the users' vectors, by view.
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,11 +94,17 @@ class Given(NamedTuple):
         return _one_each(self.labels, self.n_components), 0.0
 
 
-class GivenRows(NamedTuple):
+@dataclass(frozen=True)
+class GivenRows:
     """q(z) itself, (K, U), and its entropy."""
 
     responsibilities: Array
     entropy: float
+
+    @cached_property
+    def cumulative(self) -> Array:
+        """Σ_{l ≤ k} q(z_u = l), (K, U)."""
+        return np.asarray(np.cumsum(self.responsibilities, axis=0))
 
     @property
     def n_components(self) -> int:
@@ -108,7 +115,7 @@ class GivenRows(NamedTuple):
         return self if own.shape == self.responsibilities.shape else GivenRows(own, entropy_of(own))
 
     def rows(self, observed: Vectors) -> tuple[Array, float]:  # noqa: ARG002
-        return self
+        return self.responsibilities, self.entropy
 
 
 def _one_each(labels: NDArray[np.int64], n_components: int) -> Array:

@@ -72,7 +72,11 @@ def assess(shard: UserShard, asked: Asked) -> Answer:
 def _draw_labels(shard: UserShard, asked: tuple[Recipe, Array]) -> NDArray[np.int32]:
     """Components of a shard's users from q(z), (U,), by uniform numbers (U,)."""
     recipe, uniform = asked
-    cumulative = np.cumsum(shard.rows(recipe)[0], axis=0)
+    base = recipe.base
+    if isinstance(base, GivenRows) and not recipe.changes:
+        cumulative = base.cumulative
+    else:
+        cumulative = np.cumsum(shard.rows(recipe)[0], axis=0)
     below = (uniform * cumulative[-1] >= cumulative).sum(axis=0)
     return np.minimum(below, len(cumulative) - 1).astype(np.int32)
 
