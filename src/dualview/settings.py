@@ -7,7 +7,7 @@ it imports nothing heavy.
 """
 
 from collections.abc import Container, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
 
 from dualview.errors import InputError
@@ -67,6 +67,7 @@ class EngineSettings:
 
     word: ClassVar[str]
     has_chains: ClassVar[bool] = False
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every engine is a dataclass
     init: Any
 
     def __post_init__(self) -> None:
@@ -84,7 +85,7 @@ class EngineSettings:
 
     def short(self) -> Self:
         """The engine for a short fit beside another, from k-means."""
-        return replace(self, init="kmeans")  # type: ignore[type-var]
+        return replace(self, init="kmeans")
 
 
 @dataclass(frozen=True, eq=False)

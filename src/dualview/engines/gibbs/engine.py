@@ -137,7 +137,7 @@ class GibbsEngine(Engine):
         n_auxiliary = self.n_auxiliary if model.partition.n_components is None else 0
         counts, record = state.counts, model.partition.record(state.alpha)
         return WorkingState(
-            _working_labels(model, state.labels),
+            _working_labels(model, state.labels, len(views)),
             counts,
             tuple(views),
             terms,
@@ -191,16 +191,17 @@ class GibbsEngine(Engine):
         return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
 
 
-def _working_labels(model: Model, labels: LabelsByView) -> WorkingLabels:
+def _working_labels(model: Model, labels: LabelsByView, n_views: int) -> WorkingLabels:
     """Labels as the moves see them, copied: they change in place."""
+    if not model.agreements:
+        return WorkingLabels.shared(labels.z[0].copy(), n_views)
     tables: list[int] = []
     for name in _whole_names(model)[:-1]:
         tables += model.views[name].tables if name in model.views else [0]
-    groups = 1 + np.array(tables) if model.agreements else np.zeros(len(tables), dtype=np.int64)
     priors = [(own.a, own.b) if isinstance(own, Beta) else (0.0, 0.0) for own in model.agreements]
     return WorkingLabels(
         labels.z.copy(),
-        np.append(groups, 0),
+        np.append(1 + np.array(tables), 0),
         labels.agrees.astype(np.int64),
         labels.shares.copy(),
         np.array(priors).reshape(-1, 2),
@@ -384,8 +385,11 @@ def _after(
 
 def _check(model: Model, working: WorkingState, collapsed: int) -> None:
     """Raise where numbers have run out of range."""
-    names, user = _names(model), working.outcome.user_without_weight
-    if collapsed < 0 <= user:
+    user = working.outcome.user_without_weight
+    if collapsed < 0 and user < 0:
+        return
+    names = _names(model)
+    if collapsed < 0:
         records = _records(model, working)
         narrow = [
             name for name, view in model.views.items() if view.any_narrow(records[name], _NARROW)
@@ -393,8 +397,7 @@ def _check(model: Model, working: WorkingState, collapsed: int) -> None:
         collapsed = names.index(narrow[0]) if narrow else -1
     if collapsed >= 0:
         raise DegenerateError(_collapse_message(names[collapsed]))
-    if user >= 0:
-        raise DegenerateError(_weight_message(user, working.outcome.column))
+    raise DegenerateError(_weight_message(user, working.outcome.column))
 
 
 def _empty(model: Model) -> dict[str, Callable[[int, int], Any]]:
