@@ -15,9 +15,11 @@ import numpy as np
 import dualview as dv
 from benchmarks.mixing import effective, problem
 from dualview.engines.gibbs import GibbsEngine, steps
-from dualview.engines.gibbs.moves import together
+from dualview.engines.gibbs.engine import _with_likelihood_redrawn, run_by_blocks
+from dualview.engines.gibbs.moves.shared import rescale_and_shift_latent
 from dualview.engines.gibbs.working import WorkingState
 from dualview.model import Model, State
+from dualview.numerics.streams import stream_of
 from dualview.partitions.choice import partition_prior
 from dualview.units import Whitening
 from dualview.views.gaussian.kind import rescale
@@ -26,14 +28,14 @@ SEEDS = (0, 1, 2)
 
 
 def scale_alone(rng: Any, state: WorkingState) -> WorkingState:
-    """``together.run`` without the move of location."""
+    """``rescale_and_shift_latent`` without the move of location."""
     *observed, latent = state.views
     base = latent.base._replace(covariance=rescale(rng, state.labels.z[0], state.terms, latent))
     return state._replace(views=(*observed, latent._replace(base=base)))
 
 
 WITH = steps.MOVES
-WITHOUT = tuple(scale_alone if move is together.run else move for move in WITH)
+WITHOUT = tuple(scale_alone if move is rescale_and_shift_latent else move for move in WITH)
 
 
 def regressions(noise: str) -> Model:
@@ -78,7 +80,9 @@ def sizes(model: Model, moves: Sequence[steps.Move], n_draws: int, seed: int) ->
     state = engine.start(rng, model, np.arange(model.n_users) % 5)
     draws = []
     for _ in range(n_draws):
-        state = engine.step_by_blocks(rng, model, state, moves)
+        working, params = engine._before_moves(rng, model, state)
+        working, _ = run_by_blocks(stream_of(rng), working, moves)
+        state = _with_likelihood_redrawn(rng, model, working, params)
         draws.append(scalars(state))
     return {name: effective(np.array([draw[name] for draw in draws])) for name in draws[0]}
 

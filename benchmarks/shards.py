@@ -21,14 +21,12 @@ from scipy import sparse
 
 import dualview as dv
 from benchmarks.scale import N_CLUSTERS, N_FEATURES, N_PARTICIPANTS, peak_gigabytes
-from dualview.engines.variational.sharded.data import ShardedData
-from dualview.engines.variational.sharded.loaded import Source
-from dualview.engines.variational.sharded.mean_field import ShardedMeanField
-from dualview.engines.variational.sharded.pools import Pool, ProcessPool, ThisProcess
-from dualview.engines.variational.sharded.recipes import Given
-from dualview.engines.variational.sharded.work import Task
+from dualview.engines.variational.mean_field import MeanField
+from dualview.engines.variational.sharded.users import ShardedUsers
+from dualview.engines.variational.sharded.worker import Source, Task
+from dualview.engines.variational.sharded.workers import LocalProcesses, ThisProcess, Workers
 from dualview.inputs.parameters import Parameters
-from dualview.inputs.shard_fit import build_shard_model
+from dualview.inputs.shard_problem import build_shard_model
 
 PIECE = 100_000  # users or threads that are made at a time
 PRIOR = dv.GaussianPrior(0.0, 1.0)
@@ -68,14 +66,14 @@ def written(
     return dv.write_shards(folder, users(), threads(), **sizes), z
 
 
-def begun(shards: dv.Shards, z: np.ndarray, pool: Pool, key: str) -> ShardedMeanField:
+def begun(shards: dv.Shards, z: np.ndarray, pool: Workers, key: str) -> MeanField:
     """q at its start, from the true clusters."""
     estimator = dv.DualViewMixture(engine="variational", behavior_prior=PRIOR)
     model: Any = build_shard_model(
         Parameters.of(estimator),
-        ShardedData(shards, pool, Source(key, str(shards.folder), shards.cache)),
+        ShardedUsers(shards, pool, Source(key, str(shards.folder), shards.cache)),
     ).model
-    return ShardedMeanField.begun(model, Given(z, N_CLUSTERS))
+    return MeanField.start(model, z)
 
 
 class Counted(ThisProcess):
@@ -104,7 +102,7 @@ def workers(n_users: int, n_threads: int, n_steps: int) -> str:
         shards, z = written(Path(folder) / "forum", n_users, n_threads, 8)
         seconds: list[float] = []
         for n_workers in (1, 2):
-            with ProcessPool(n_workers, 1) as pool:
+            with LocalProcesses(n_workers, 1) as pool:
                 q: Any = begun(
                     shards, z, pool, f"{n_workers} workers"
                 ).step()  # shards are in memory, code is compiled

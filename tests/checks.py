@@ -12,6 +12,7 @@ differ by a factor of 1e32. A chain that meets one ends in an error and is begun
 the chains may.
 """
 
+import copy
 import inspect
 import itertools
 import types
@@ -169,19 +170,21 @@ class _Substitution:
         }
 
     def _verb(self, call: Any) -> Any:
-        """A verb, or what ``each``, ``total``, ``in_turn`` and ``selected`` have made."""
+        """A verb, or what ``each``, ``total``, ``in_turn`` and others like them, and ``selected``
+        have made."""
         maker, parts = call.__qualname__.split(".")[0], inspect.getclosurevars(call).nonlocals
         if maker == "selected":
             choose = parts["choose"]
             new = self.replacements(_globals_of(choose))
             return dispatch.selected(lambda kinds: self(choose(kinds))) if new else call
         if maker != "verb":
-            one = self(parts["one"])
-            if one is parts["one"]:
+            over = parts["over"]
+            one = self(over.one)
+            if one is over.one:
                 return call
-            by_record = zip(one.parameters, parts.get("is_picked", ()), strict=False)
-            picked = [parameter for parameter, has_own in by_record if has_own]
-            return getattr(dispatch, maker)(one, *picked)
+            changed_over = copy.copy(over)
+            changed_over.one = one
+            return getattr(dispatch, maker)(changed_over)
         name = call.__name__
         functions = {kind: known[name] for kind, known in dispatch._KINDS.items() if name in known}
         if all(self(function) is function for function in (*functions.values(), call.default)):

@@ -6,21 +6,16 @@ from pathlib import Path
 from typing import Any
 
 
-def die_once(loaded: Any, number: int, argument: tuple[str, float]) -> float:
+def die_once(shard: Any, argument: tuple[str, float]) -> float:
     """End the process in the middle of its work, the first time; then return the number that was
     sent."""
     marker, value = argument
-    if number == 1 and not Path(marker).exists():
+    if shard.number == 1 and not Path(marker).exists():
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return value + float(loaded.features(number).sum())
+    return value + float(shard.observed["features"].means.sum())
 
 
-def die(loaded: Any, number: int, argument: None) -> None:  # noqa: ARG001
+def die(shard: Any, argument: None) -> None:  # noqa: ARG001
     """End the process, every time."""
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def sizes(loaded: Any, number: int, argument: None) -> tuple[int, float, float]:  # noqa: ARG001
-    """The process's id, and the bytes of shards that it keeps and may keep."""
-    return os.getpid(), loaded.used, loaded.room

@@ -176,7 +176,7 @@ def test_tables_with_missing_cells_and_categories() -> None:
     [
         ({"agreement": "some"}, "agreement must be None"),
         ({"agreement": 0.5, "n_clusters": 1}, "no meaning with n_clusters=1"),
-        ({"agreement": 0.5, "engine": "variational"}, 'for engine="gibbs"'),
+        ({"agreement": 0.5, "engine": "variational"}, "does not do agreement"),
     ],
 )
 def test_bad_settings(options: dict[str, Any], message: str) -> None:

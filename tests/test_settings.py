@@ -35,7 +35,6 @@ from dualview.settings import (
     defaults,
     option_name,
     option_words,
-    parameter_name,
     setting_names,
 )
 
@@ -65,6 +64,12 @@ EARLIER = {  # a request.json as earlier versions wrote it, without the settings
     "n_whole": 100,
     "seed": 7,
 }
+
+
+def parameter_name(name: str) -> str:
+    """The estimator's parameter for a setting: ``random_state`` for ``seed``."""
+    given = {item.name: item.metadata["parameter"] for item in fields(Settings)}
+    return given[name] or name
 
 
 def another(record: type, name: str) -> Any:

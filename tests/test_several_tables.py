@@ -257,7 +257,7 @@ def test_users_who_are_missing_are_named() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"engine": "variational"}, 'are for engine="gibbs"'),
+        ({"engine": "variational"}, r"does not do features of this kind \(BlockedView\)"),
         (
             {"feature_prior": dv.GaussianPrior(np.zeros(9), np.eye(9))},
             r"feature_prior must have \d dimension\(s\); got 9",

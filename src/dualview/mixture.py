@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior
 from dualview.chains.chain import Progress
-from dualview.chains.seeds import seed_sequence
+from dualview.chains.chains import seed_sequence
 from dualview.checks import whole_number
 from dualview.engines.starts import Labels
 from dualview.errors import InputError, InputTypeError
@@ -21,7 +21,7 @@ from dualview.inputs.fits import fit_model, fits_to_views, warn_of_fit
 from dualview.inputs.more_data import append_data
 from dualview.inputs.parameters import Parameters, check_use, of_engine
 from dualview.inputs.problem import build_model
-from dualview.inputs.shard_fit import fit_shards
+from dualview.inputs.shard_problem import problem_of_shards
 from dualview.inputs.variational_fit import Stream, continue_variational
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.posterior import Posterior
@@ -241,8 +241,9 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         """
         parameters = Parameters.of(self)
         if isinstance(X, Shards):
-            posterior = fit_shards(self, parameters, check_shards(X, y))
-            self._take(posterior, posterior.behavior)
+            with problem_of_shards(self, parameters, check_shards(X, y)) as problem:
+                post = fit_model(parameters, problem)[0]
+            self._take(post, post.behavior)
             warn_of_fit(self.posterior_, self.labels_)
             return self
         data = checked_data(self, X, y)

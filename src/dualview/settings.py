@@ -7,8 +7,8 @@ it imports nothing heavy.
 """
 
 from collections.abc import Container, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar, Literal, get_args, get_type_hints
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
 
 from dualview.errors import InputError
 
@@ -63,9 +63,11 @@ def setting(
 
 class EngineSettings:
     """Settings that one engine has, checked when they are given; ``word`` is short for the
-    defaults."""
+    defaults. has_chains: whether draws are those of Markov chains, which have to converge."""
 
     word: ClassVar[str]
+    has_chains: ClassVar[bool] = False
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every engine is a dataclass
     init: Any
 
     def __post_init__(self) -> None:
@@ -81,10 +83,9 @@ class EngineSettings:
     def __hash__(self) -> int:
         return hash(type(self))
 
-    @property
-    def starts_at_approximation(self) -> bool:
-        """Whether chains start from partitions that a variational approximation draws."""
-        return isinstance(self.init, str) and self.init == "variational"
+    def short(self) -> Self:
+        """The engine for a short fit beside another, from k-means."""
+        return replace(self, init="kmeans")
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +125,7 @@ class Gibbs(EngineSettings):
     """  # noqa: E501
 
     word: ClassVar[str] = "gibbs"
+    has_chains: ClassVar[bool] = True
 
     n_warmup: int | None = setting(
         None,
@@ -157,6 +159,9 @@ class Gibbs(EngineSettings):
     checkpoint_interval: float = setting(
         1.0, "Seconds between two saves.", positive=True, recorded="never"
     )
+
+    def short(self) -> Self:
+        return replace(self, init="kmeans", n_warmup=500, thin=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,11 +198,14 @@ class Variational(EngineSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.starts_at_approximation:
+        if isinstance(self.init, str) and self.init == self.word:
             raise InputError(
                 'init="variational" is for engine="gibbs"; a variational fit starts from "kmeans", '
                 '"one" or labels.'
             )
+
+    def short(self) -> Self:
+        return replace(self, init="kmeans", n_starts=None)
 
 
 ENGINES: dict[str, type[Gibbs] | type[Variational]] = {
@@ -472,12 +480,6 @@ def setting_names(record: Any, recorded: Recorded | None = None) -> list[str]:
 def defaults(record: Any) -> dict[str, Any]:
     """Defaults of a record's fields by name, of those that have one."""
     return {item.name: item.default for item in fields(record) if item.default is not MISSING}
-
-
-def parameter_name(name: str) -> str:
-    """The estimator's parameter for a setting: ``random_state`` for ``seed``."""
-    given = {item.name: item.metadata["parameter"] for item in fields(Settings)}
-    return given[name] or name
 
 
 def choices(record: type) -> dict[str, tuple[str | None, ...]]:

@@ -135,6 +135,18 @@ def _rounding(mean: Array, largest: Array) -> Array:
     return np.maximum(1e-14 * np.maximum(np.abs(mean), largest), np.finfo(float).tiny)
 
 
+def _share(standard: Array, scale: Array, shrinkage: str | None) -> float:
+    varies = scale > 0
+    return SHRINKAGES[shrinkage](standard[:, varies]) if varies.any() else 0.0
+
+
+def shrinkage_share(x: Array, shrinkage: str | None) -> float:
+    """By how much correlations between the columns of a sample x (U, D) are taken towards 0, by a
+    name in ``SHRINKAGES``."""
+    _, scale, standard, _ = _standardised(x)
+    return _share(standard, scale, shrinkage)
+
+
 def sample_moments(x: Array) -> tuple[Array, Array]:
     """Mean (D,) and covariance (D, D) of a sample x (U, D): those of ``Whitening.of_data``, to the
     last bit."""
@@ -184,18 +196,16 @@ class Whitening:
         not widen the space: across it the posterior would be improper (docs/model.md, appendix B).
         """
         mean, scale, standard, correlation = _standardised(x)
-        varies = scale > 0
-        share = SHRINKAGES[shrinkage](standard[:, varies]) if varies.any() else 0.0
-        return cls._of_correlations(mean, scale, correlation, share)
+        return cls._of_correlations(mean, scale, correlation, _share(standard, scale, shrinkage))
 
     @classmethod
     def of_moments(
-        cls, n: int, mean: Array, scatter: Array, largest: Array, diagonal: bool = False
+        cls, n: int, mean: Array, scatter: Array, largest: Array, share: float = 0.0
     ) -> "Whitening":
         """The same from moments of n vectors: mean (D,), sums of squared deviations (D, D), largest
         absolute values (D,).
 
-        diagonal: correlations between columns are taken for 0.
+        share: by which correlations between columns are taken towards 0, see ``shrinkage_share``.
         """
         scale = np.sqrt(np.diagonal(scatter) / (n - 1))
         scale = np.where(scale > _rounding(mean, largest), scale, 0.0)
@@ -203,7 +213,7 @@ class Whitening:
         correlation = np.where(
             np.outer(scale, scale) > 0, scatter / (n - 1) / np.outer(safe, safe), 0.0
         )
-        return cls._of_correlations(mean, scale, correlation, float(diagonal))
+        return cls._of_correlations(mean, scale, correlation, share)
 
     @classmethod
     def _of_correlations(

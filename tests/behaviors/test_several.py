@@ -150,8 +150,8 @@ class TestRefused:
         ("settings", "message"),
         [
             ({"pooling": "cluster"}, "pooling"),
-            ({"engine": "variational"}, 'engine="variational" takes one behavior'),
-            ({"init": "variational"}, 'init="variational" takes one behavior'),
+            ({"engine": "variational"}, "does not do this behavior, link or list of behaviors"),
+            ({"init": "variational"}, "does not do this behavior, link or list of behaviors"),
         ],
     )
     def test_settings(self, settings: dict[str, Any], message: str) -> None:

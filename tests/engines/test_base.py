@@ -1,7 +1,7 @@
 """Chains come through the door of an engine and do not know what is behind it."""
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +33,7 @@ class Counting(Engine):
 
     at_once: int = 1
     fails_at: float = np.inf
+    error: Exception = field(default_factory=lambda: DegenerateError("Numbers ran out."))
 
     def start(self, rng: np.random.Generator, model: Model, z: np.ndarray) -> State:
         return State(
@@ -51,7 +52,7 @@ class Counting(Engine):
         n_steps = int(np.argmax(keep)) + 1 if keep.any() else len(keep)  # up to the first draw
         for _ in range(n_steps):
             if state.alpha >= self.fails_at:
-                raise DegenerateError("Numbers ran out.")
+                raise self.error
             labels = LabelsByView.agreeing(rng.permutation(state.z))
             state = replace(state, alpha=state.alpha + 1.0, labels=labels)
         return state, Info(2, 0, n_steps, None, state if keep[n_steps - 1] else None)
@@ -119,6 +120,27 @@ def test_an_engine_that_fails(tmp_path: Path) -> None:
     with pytest.raises(DegenerateError, match=r"^Numbers ran out\.$"):
         run_chains([chain(Counting(fails_at=7.0), folder=tmp_path)])
     assert RunFolder(tmp_path).failure(0) == "Numbers ran out."
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("array must not contain infs or NaNs"),
+        ValueError("scale < 0"),
+        ValueError("slice sampling: the density is not finite at its start"),
+        np.linalg.LinAlgError("Singular matrix"),
+    ],
+    ids=str,
+)
+def test_numbers_out_of_range_end_a_chain(error: Exception) -> None:
+    with pytest.raises(DegenerateError, match=r"^Sampling overflowed or underflowed"):
+        chain(Counting(fails_at=7.0, error=error)).run()
+
+
+def test_other_errors_are_those_of_the_program() -> None:
+    error = ValueError("operands could not be broadcast together with shapes (3,) (4,)")
+    with pytest.raises(ValueError, match=r"^operands could not be broadcast"):
+        chain(Counting(fails_at=7.0, error=error)).run()
 
 
 def test_an_engine_without_steps_is_none() -> None:

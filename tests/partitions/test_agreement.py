@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 import dualview as dv
 from checks import ACCEPT
-from dualview.engines.gibbs.moves.agreement import draw_share
+from dualview.engines.gibbs.moves.shared import draw_share
 from dualview.errors import InputError
 from dualview.numerics.streams import stream_of
 from dualview.partitions.agreement import (

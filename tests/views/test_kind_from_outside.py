@@ -19,7 +19,7 @@ from dualview.columns import Column
 from dualview.model import Model, Observed, State
 from dualview.numerics.compiling import uncached
 from dualview.numerics.dispatch import register
-from dualview.numerics.packing import put
+from dualview.numerics.linalg import put
 from dualview.numerics.streams import standard_gamma, stream_of
 from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.alpha import Gamma

@@ -1,6 +1,7 @@
 """One chain: it runs one round at a time, and can be stopped and saved after any call of its
 engine."""
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,9 @@ from dualview.errors import DegenerateError
 from dualview.model import Model
 
 _LOOKS = 100  # times that progress is told of, at least
+# What NumPy, SciPy and slice sampling say of numbers that are not finite or not positive. Any other
+# ValueError is an error of the program.
+_OUT_OF_RANGE = re.compile(r"NaN|\binfs?\b|finit|<=? ?0|non-negative|sum to 1")
 
 Progress = Callable[[int, int, int], None]  # chain, iterations done, clusters now
 Starts = Callable[[np.random.Generator], NDArray[np.int64]]
@@ -103,6 +107,9 @@ class Chain:
             try:
                 return self._advance(position, part, watch)
             except (ValueError, np.linalg.LinAlgError) as error:
+                linear_algebra = isinstance(error, np.linalg.LinAlgError)
+                if not linear_algebra and not _OUT_OF_RANGE.search(str(error)):
+                    raise
                 raise DegenerateError(
                     f"Sampling overflowed or underflowed ({error}). Look for extreme values in "
                     "the features or outcomes, "

@@ -4,6 +4,7 @@ Chains run side by side, a round at a time. After a round in which all have come
 iteration, they may be looked at together; whether the fit is finished depends on their draws alone.
 """
 
+import numbers as abstract
 import signal
 import threading
 import time
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import joblib
+import numpy as np
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
@@ -377,6 +379,26 @@ def is_configured() -> bool:
         getattr(joblib.parallel._backend, "config", None) or {}
     )  # no public function tells 'not set' from 1
     return any(config.get(name, default) is not default for name, default in _UNSET.items())
+
+
+def seed_sequence(random_state: Any) -> np.random.SeedSequence:
+    """What ``random_state`` of the estimator stands for; None is another seed each time."""
+    if random_state is None:
+        return np.random.SeedSequence()
+    if (
+        isinstance(random_state, abstract.Integral)
+        and not isinstance(random_state, bool)
+        and int(random_state) >= 0
+    ):
+        return np.random.SeedSequence(int(random_state))
+    if isinstance(random_state, np.random.Generator):
+        return np.random.SeedSequence(int(random_state.integers(2**63)))
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.SeedSequence(int(random_state.randint(2**31)))
+    raise InputError(
+        "random_state must be an int from 0, a Generator, a RandomState or None; got "
+        f"{random_state!r}."
+    )
 
 
 @contextmanager

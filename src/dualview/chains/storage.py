@@ -88,11 +88,6 @@ class Record:
     def n_draws(self) -> int:
         return len(self.fixed["n_clusters"]) if self.fixed else 0
 
-    @property
-    def n_scalars(self) -> int:
-        """Draws of which scalars are kept beside the whole ones."""
-        return len(self.scalars["n_clusters"]) if self.scalars else 0
-
     @classmethod
     def joined(cls, records: Iterable["Record"]) -> "Record":
         """Records of one chain after each other; empty ones are passed over. The moments are the

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from dualview.behaviors import Behavior
+from dualview.chains.chains import seed_sequence
 from dualview.chains.run_folder import UNTIL_GOOD, RunFolder, versions
-from dualview.chains.seeds import seed_sequence
 from dualview.engines.starts import GivenStart, KMeansStart, Labels, Start, check_init
+from dualview.engines.variational.sharded.model import ShardedModel
 from dualview.errors import ConvergenceWarning, DataWarning
 from dualview.files.digests import digest
 from dualview.inputs.data import Data
 from dualview.inputs.gibbs_fit import fit_gibbs
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import Problem, build_model
-from dualview.inputs.variational_fit import Stream, fit_variational
+from dualview.inputs.variational_fit import Stream, VariationalStart, fit_variational
 from dualview.partitions.agreement import agreement_text
 from dualview.partitions.choice import partition_names
 from dualview.posterior import Posterior
@@ -31,6 +32,8 @@ _FITS: dict[type, Callable[..., tuple[Posterior, Stream | None]]] = {
     Gibbs: fit_gibbs,
     Variational: fit_variational,
 }
+# Engines whose draws chains can start from, by their words.
+_STARTS: dict[str, Callable[..., Start]] = {Variational.word: VariationalStart.of}
 _FEW_USERS = 20  # with fewer, the clusters that chains start from are more than half as many
 
 
@@ -46,6 +49,8 @@ def fit_model(parameters: Parameters, fit: Problem) -> tuple[Posterior, Stream |
     with contextlib.ExitStack() as stack:
         folder, seed = _folder(stack, parameters, fit, labels)
         stack.enter_context(data.named_in_errors())
+        if isinstance(engine.init, str) and engine.init in _STARTS:
+            start = _STARTS[engine.init](fit, start, seed)
         post, stream = _FITS[type(engine)](parameters, fit, start, folder, seed)
         if folder is not None and post.length is not None:
             folder.note_length(post.length._asdict())
@@ -63,7 +68,11 @@ def _folder(
     folder = RunFolder(parameters.checkpoint)
     stack.enter_context(folder.lock())
     notes = {"entropy": str(seed.entropy), "versions": versions(), "model": fit.spec.to_attrs()}
-    manifest = folder.claim(fingerprint(parameters, fit.data, labels), notes)
+    made_with = fingerprint(parameters, fit.data, labels)
+    if isinstance(fit.model, ShardedModel):
+        assert fit.model.users is not None
+        made_with["shards"] = digest(fit.model.users.shards.manifest.to_json())
+    manifest = folder.claim(made_with, notes)
     return folder, np.random.SeedSequence(int(manifest["entropy"]))
 
 
@@ -93,8 +102,10 @@ def fingerprint(parameters: Parameters, data: Data, labels: Labels | None = None
         made["agreement"] = agreement
     others = setting_names(Settings, "if changed")
     made |= {name: values[name] for name in others if values[name] != usual[name]}
-    if isinstance(engine, Variational) and engine.n_starts is not None:
-        made["n_starts"] = int(engine.n_starts)
+    for name in setting_names(engine, "if changed"):
+        value = getattr(engine, name)
+        if value != defaults(engine)[name]:
+            made[name] = int(value) if isinstance(value, abstract.Integral) else value
     if not parameters.settings.is_fixed:
         made["length"] = UNTIL_GOOD
     if parameters.every is not None:
@@ -159,14 +170,9 @@ def _short_fit(parameters: Parameters, data: Data, seed: int) -> Posterior:
         if data.behavior is None
         else {"feature_prior": None}
     )
-    engine = parameters.engine
-    if isinstance(engine, Gibbs):
-        engine = replace(engine, init="kmeans", n_warmup=500, thin=1)
-    else:
-        engine = replace(engine, init="kmeans", n_starts=None)
     one = replace(
         parameters,
-        engine=engine,
+        engine=parameters.engine.short(),
         n_draws=250,
         n_chains=2,
         n_full_draws=None,

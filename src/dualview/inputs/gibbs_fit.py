@@ -15,7 +15,6 @@ from dualview.engines.gibbs import GibbsEngine
 from dualview.engines.starts import Start
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import Problem
-from dualview.inputs.variational_fit import VariationalStart
 from dualview.posterior import Posterior
 from dualview.posterior.diagnostics.convergence import ConvergenceMonitor
 from dualview.settings import Gibbs
@@ -34,8 +33,6 @@ def fit_gibbs(
     cannot be continued with more data."""
     settings = parameters.engine
     assert isinstance(settings, Gibbs)
-    if settings.starts_at_approximation:
-        start = VariationalStart.of(fit, start, seed)
     watched = parameters.progress is True or isinstance(parameters.progress, Watcher)
     schedule = schedule_of(parameters.settings, fit.data.n_users, _LOOKS if watched else 0)
     engine = GibbsEngine(int(settings.n_auxiliary))

@@ -26,10 +26,10 @@ from dualview.settings import (
     EngineSettings,
     Gibbs,
     Settings,
-    Variational,
     check_values,
     choices,
     defaults,
+    setting_names,
 )
 from dualview.units import GaussianPrior
 
@@ -52,7 +52,7 @@ class Parameters:
     n_draws: int
     n_chains: int
     max_time: float | None
-    engine: Gibbs | Variational
+    engine: EngineSettings
     columns: Mapping[str, Any] | None
     feature_prior: GaussianPrior | str | None
     behavior_prior: GaussianPrior | str | None
@@ -98,11 +98,8 @@ class Parameters:
     @property
     def settings(self) -> Settings:
         """Those that decide how long chains run and what they keep."""
-        own = (
-            {name: getattr(self.engine, name) for name in ("n_warmup", "thin", "max_draws")}
-            if isinstance(self.engine, Gibbs)
-            else {}
-        )
+        shared = set(setting_names(Settings)) & set(setting_names(self.engine))
+        own = {name: getattr(self.engine, name) for name in shared}
         if self.n_full_draws is not None:
             own |= {"keep": "summary", "n_whole": self.n_full_draws}
         return Settings(n_draws=self.n_draws, max_time=self.max_time, **own)
@@ -118,17 +115,16 @@ class Parameters:
         return self.n_chains * min(self.n_draws, self.n_full_draws or self.n_draws)
 
 
-def engine_of(given: Any) -> Gibbs | Variational:
+def engine_of(given: Any) -> EngineSettings:
     """The engine that ``engine`` of an estimator stands for: a record, or a word for its
     defaults."""
-    if isinstance(given, Gibbs | Variational):
+    if isinstance(given, EngineSettings):
         return given
     if isinstance(given, str) and given in ENGINES:
         return ENGINES[given]()
-    raise InputError(
-        'engine must be "gibbs" or "variational", or dv.Gibbs(...) or dv.Variational(...) with '
-        f"settings; got {given!r}."
-    )
+    words = " or ".join(f'"{word}"' for word in ENGINES)
+    records = " or ".join(f"dv.{engine.__name__}(...)" for engine in ENGINES.values())
+    raise InputError(f"engine must be {words}, or {records} with settings; got {given!r}.")
 
 
 def _is_usual(name: str, value: Any) -> bool:
@@ -151,7 +147,7 @@ def _n_full_draws(keep: Any, moved: Mapping[str, Any]) -> int | None:
     )
 
 
-def _moved_to(engine: Gibbs | Variational, moved: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _moved_to(engine: EngineSettings, moved: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Which settings that were given to the estimator are the engine's, and a text that says where
     all of them belong."""
     names = [item.name for item in fields(engine) if item.name in moved]
@@ -185,19 +181,10 @@ def _moved_to(engine: Gibbs | Variational, moved: Mapping[str, Any]) -> tuple[di
 
 def _check(parameters: Parameters) -> None:
     """Raise where a parameter is impossible, whatever the data."""
-    engine = parameters.engine
-    if isinstance(engine, Gibbs):
-        check_length(
-            engine.n_warmup,
-            parameters.n_draws,
-            engine.thin,
-            parameters.n_chains,
-            engine.max_draws,
-        )
-        if not parameters.settings.is_fixed:
-            check_enough(parameters.n_draws, parameters.n_chains)
-    else:
-        check_length(None, parameters.n_draws, 1, parameters.n_chains)
+    own = parameters.settings
+    check_length(own.n_warmup, own.n_draws, own.thin, parameters.n_chains, own.max_draws)
+    if parameters.engine.has_chains and not own.is_fixed:
+        check_enough(own.n_draws, parameters.n_chains)
     if parameters.columns is not None and not isinstance(parameters.columns, Mapping):
         raise InputTypeError(
             f'columns must be a dictionary of kinds by name, such as {{"age": "rounded"}}; got '
@@ -214,11 +201,6 @@ def _check(parameters: Parameters) -> None:
 
 def _check_agreement(parameters: Parameters) -> None:
     """Raise where views that may disagree do not go with another parameter."""
-    if isinstance(parameters.engine, Variational):
-        raise InputError(
-            'agreement is for engine="gibbs": the variational engine gives both views the same '
-            "clusters."
-        )
     if parameters.n_clusters == 1:
         raise InputError(
             "agreement has no meaning with n_clusters=1: users cannot look and act differently "
@@ -259,22 +241,11 @@ def _check_prior(name: str, value: Any) -> None:
 
 def _check_several(parameters: Parameters, behavior: SeveralBehaviors) -> None:
     """Raise where a parameter does not go with several behaviors."""
-    if _approximates(parameters.engine):
-        name = "init" if isinstance(parameters.engine, Gibbs) else "engine"
-        raise InputError(
-            f'{name}="variational" takes one behavior, not a list or a dictionary of them: the '
-            "variational engine has none."
-        )
     if parameters.pooling is not None and len(behavior.parts) > 1:
         raise InputError(
             'pooling="cluster" is for a fit of one behavior; this one has '
             f"{', '.join(behavior.parts)}. Leave pooling at None."
         )
-
-
-def _approximates(engine: EngineSettings) -> bool:
-    """Whether there is a variational approximation in a fit by an engine."""
-    return isinstance(engine, Variational) or engine.starts_at_approximation
 
 
 def check_use(parameters: Parameters, data: Data) -> None:
@@ -330,11 +301,6 @@ def check_use(parameters: Parameters, data: Data) -> None:
 
 def _check_tables(parameters: Parameters, data: Data) -> None:
     """Raise where a parameter does not go with features that come as several tables."""
-    if _approximates(parameters.engine):
-        raise InputError(
-            'Several tables of features are for engine="gibbs"; for the variational engine join '
-            "them into one."
-        )
     if parameters.link is not None and data.cells is not None and not data.cells.exact.all():
         raise InputError(
             'link="linear" with several tables needs complete numbers; some cells are missing or '

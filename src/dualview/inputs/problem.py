@@ -13,6 +13,7 @@ from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
 from dualview.columns import Columns
 from dualview.columns.layout import Layout
+from dualview.engines.variational.sharded.model import ShardedModel
 from dualview.inputs.cells import as_if_exact, cell_units, indicators
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room, feature_units, warn_of_many_features, warn_of_ties
@@ -43,7 +44,10 @@ class Problem:
 
     def start_vectors(self) -> Array:
         """A vector per user in working units, for k-means: the features, or without them an
-        estimate of the behavior."""
+        estimate of the behavior; of users in shards, of those who are looked at."""
+        if isinstance(self.model, ShardedModel):
+            assert self.model.users is not None
+            return self.model.users.observed["features"].means
         if self.data.cells is not None and self.data.codebook is not None:
             levels = indicators(self.data.cells, self.data.codebook)
             return (

@@ -15,7 +15,7 @@ from dualview.chains.schedule import Length
 from dualview.engines.starts import Labels, Start
 from dualview.engines.variational import VariationalEngine
 from dualview.engines.variational.engine import Fitted, Progress
-from dualview.engines.variational.entering import new_users_apart
+from dualview.engines.variational.sharded.model import ShardedModel
 from dualview.errors import InputError
 from dualview.inputs.data import Data
 from dualview.inputs.parameters import Parameters
@@ -48,14 +48,19 @@ def fit_variational(
     start: Start,
     folder: RunFolder | None,  # noqa: ARG001
     seed: np.random.SeedSequence,
-) -> tuple[Posterior, Stream]:
+) -> tuple[Posterior, Stream | None]:
     """The posterior of draws from q, with as many chains of them as there were starts, and what it
-    can be continued from."""
-    *seeds, last = generators(parameters, seed)
-    with threadpool_limits(1), progress_line(parameters.progress) as progress:
-        labels = distinct_starts([start(rng) for rng in start_generators(parameters, seeds, seed)])
-        fitted = VariationalEngine().fit(fit.model, labels, progress, parameters.max_time)
-        post = posterior_of(parameters, fit, fitted, seeds, facts_of(fitted, fitted.pareto_k(last)))
+    can be continued from: nothing, where users are in shards."""
+    *seeds, last = _generators(parameters, seed)
+    with threadpool_limits(1), _progress_line(parameters.progress) as progress:
+        starts = [start(rng) for rng in _start_generators(parameters, seeds, seed)]
+        fitted = VariationalEngine().fit(
+            fit.model, _distinct(starts), progress, parameters.max_time
+        )
+        facts = _facts_of(fitted, fitted.pareto_k(last))
+        post = _posterior_of(parameters, fit, fitted, seeds, facts)
+    if isinstance(fit.model, ShardedModel):
+        return post, None
     return post, Stream(fit.data, _modes(fitted), fit.data.n_users)
 
 
@@ -74,24 +79,24 @@ def continue_variational(
             f"partial_fit continues with the clusters of the fit before; n_clusters={most} is "
             "fewer. Call fit."
         )
-    *seeds, last = generators(parameters, seed)
-    with threadpool_limits(1), progress_line(parameters.progress) as progress:
+    *seeds, last = _generators(parameters, seed)
+    with threadpool_limits(1), _progress_line(parameters.progress) as progress:
         fitted = VariationalEngine().resume(
             fit.model, stream.modes, news, progress, parameters.max_time
         )
-        facts = facts_of(fitted, fitted.pareto_k(last))._replace(
+        facts = _facts_of(fitted, fitted.pareto_k(last))._replace(
             continued=True, due=_due(fitted, stream.n_fitted)
         )
-        post = posterior_of(parameters, fit, fitted, seeds, facts)
+        post = _posterior_of(parameters, fit, fitted, seeds, facts)
     return post, Stream(fit.data, _modes(fitted), stream.n_fitted)
 
 
-def generators(parameters: Parameters, seed: np.random.SeedSequence) -> list[np.random.Generator]:
+def _generators(parameters: Parameters, seed: np.random.SeedSequence) -> list[np.random.Generator]:
     """One for each chain of draws, and one for the comparison with the posterior."""
     return [np.random.default_rng(child) for child in seed.spawn(parameters.n_chains + 1)]
 
 
-def start_generators(
+def _start_generators(
     parameters: Parameters, seeds: list[np.random.Generator], seed: np.random.SeedSequence
 ) -> list[np.random.Generator]:
     """One for each start: those of the chains of draws, and more where there are more starts."""
@@ -101,7 +106,7 @@ def start_generators(
     return [*seeds[:n_starts], *(np.random.default_rng(child) for child in more)]
 
 
-def posterior_of(
+def _posterior_of(
     parameters: Parameters,
     fit: Problem,
     fitted: Fitted,
@@ -127,7 +132,8 @@ def _due(fitted: Fitted, n_fitted: int) -> str | None:
     one at a time.
     """
     n_users = fitted.best.model.n_users
-    n_since, n_apart = n_users - n_fitted, new_users_apart(fitted.best.responsibilities, n_fitted)
+    n_since = n_users - n_fitted
+    n_apart = new_users_apart(fitted.best.responsibilities, n_fitted)
     if n_since > _MOST_NEW * n_users:
         return f"{n_since} of {n_users} users have entered since the last one"
     if n_apart > _MOST_APART * n_users:
@@ -138,14 +144,22 @@ def _due(fitted: Fitted, n_fitted: int) -> str | None:
     return None
 
 
-def distinct_starts(starts: list[Labels]) -> list[Labels]:
+def new_users_apart(responsibilities: Array, n_before: int) -> int:
+    """Users in clusters that are mostly of users who came after the first n_before."""
+    labels = responsibilities.argmax(axis=0)
+    sizes = np.bincount(labels, minlength=len(responsibilities))
+    new = np.bincount(labels[n_before:], minlength=len(responsibilities))
+    return int(sizes[2 * new > sizes].sum())
+
+
+def _distinct(starts: list[Labels]) -> list[Labels]:
     """Partitions to start from, each once."""
     return [
         z for i, z in enumerate(starts) if not any(np.array_equal(z, other) for other in starts[:i])
     ]
 
 
-def facts_of(fitted: Fitted, pareto_k: float | None) -> ApproximationFacts:
+def _facts_of(fitted: Fitted, pareto_k: float | None) -> ApproximationFacts:
     starts = [
         StartFacts(
             found.q.evidence + fitted.constant,
@@ -171,16 +185,14 @@ class VariationalStart:
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2**31))
         seeds = [np.random.default_rng(child) for child in own.spawn(_STARTS_OF_CHAINS)]
         with threadpool_limits(1):
-            return cls(
-                VariationalEngine().fit(fit.model, distinct_starts([start(rng) for rng in seeds]))
-            )
+            return cls(VariationalEngine().fit(fit.model, _distinct([start(rng) for rng in seeds])))
 
     def __call__(self, rng: np.random.Generator) -> Labels:
         return self.fitted.states(rng, 1)[0].z
 
 
 @contextmanager
-def progress_line(progress: Any) -> Iterator[Progress | None]:
+def _progress_line(progress: Any) -> Iterator[Progress | None]:
     """Who is told of steps: nobody, a function, or one line on standard error."""
     if not progress:
         yield None

@@ -17,7 +17,7 @@ it is the same with every Numba that can be installed, with ``DUALVIEW_COMPILE_P
 
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from numba.core import cgutils, types
@@ -144,129 +144,77 @@ def optional_verb(function: Callable[..., Any]) -> Any:
     return verb(function, compiled(function))
 
 
-def _records(builder: Any, records: Any, value: Any) -> list[tuple[Any, Any]]:
-    """The records of a tuple, as (type, value)."""
-    return [(record, builder.extract_value(value, i)) for i, record in enumerate(records)]
+class _Over:
+    """A verb over the records of a tuple: its calls from Python, and their code.
 
-
-def each(one: Any) -> Callable[..., Any]:
-    """A function like the verb for a tuple of records: the tuple of what it returns for them."""
-    *names, last = one.parameters
-
-    def call(*arguments: Any) -> Any:
-        return tuple(one(*arguments[:-1], record) for record in arguments[-1])
-
-    def typed(context: Any, given: Any) -> Any:
-        *before, records = given
-        return types.Tuple(
-            [_verb_call(context, one, *before, record).signature.return_type for record in records]
-        )
-
-    def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
-        calls = [
-            _verb_call(context.typing_context, one, *given[:-1], record).emit(
-                context, builder, *values[:-1], value
-            )
-            for record, value in _records(builder, given[-1], values[-1])
-        ]
-        return context.make_tuple(builder, result, calls)
-
-    _give_compiled_twin(call, [*names, f"{last}s"], typed, emitted)
-    return call
-
-
-def total(one: Any) -> Callable[..., Any]:
-    """A function like the verb for a tuple of one record and more: the sum of what it returns, a
-    float, from left to right."""
-    *names, last = one.parameters
-
-    def call(*arguments: Any) -> Any:
-        first, *others = (one(*arguments[:-1], record) for record in arguments[-1])
-        return sum(others, start=first)
-
-    def typed(context: Any, given: Any) -> Any:
-        *before, records = given
-        kinds = [
-            types.unliteral(_verb_call(context, one, *before, record).signature.return_type)
-            for record in records
-        ]
-        return context.unify_types(*kinds)
-
-    def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
-        first, *others = (
-            _verb_call(context.typing_context, one, *given[:-1], record).emit(
-                context, builder, *values[:-1], value, to=result
-            )
-            for record, value in _records(builder, given[-1], values[-1])
-        )
-        add = builder.fadd if isinstance(result, types.Float) else builder.add
-        for other in others:
-            first = add(first, other)
-        return first
-
-    _give_compiled_twin(call, [*names, f"{last}s"], typed, emitted)
-    return call
-
-
-def in_turn(one: Any) -> Callable[..., Any]:
-    """A function like the verb for a tuple of records, its second argument being what it returned
-    for the record before.
-
-    In compiled code every value on the way is cast to the type of the first, as an assignment to an
-    element of an array would be: begin with a float where the verb's functions return floats.
-    """
-    first, second, *names, last = one.parameters
-
-    def call(*arguments: Any) -> Any:
-        start, at, *others, records = arguments
-        for record in records:
-            at = one(start, at, *others, record)
-        return at
-
-    def typed(context: Any, given: Any) -> Any:  # noqa: ARG001
-        return types.unliteral(given[1])
-
-    def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
-        at = context.cast(builder, values[1], given[1], result)
-        for record, value in _records(builder, given[-1], values[-1]):
-            own = _verb_call(context.typing_context, one, given[0], result, *given[2:-1], record)
-            at = own.emit(context, builder, values[0], at, *values[2:-1], value, to=result)
-        return at
-
-    _give_compiled_twin(call, [first, second, *names, f"{last}s"], typed, emitted)
-    return call
-
-
-def selected(
-    choose: Callable[[list[type]], Any], within: tuple[str, ...] = ()
-) -> Callable[..., Any]:
-    """A function of (rng, state) that is the one chosen by the classes of the state's views, when
-    its caller is compiled.
-
-    within: names of the fields in which the record is that has the views, from the outside.
+    picked: parameters of which record i takes its own, at places[i] of what is given; None where
+    all records are given the same, and there are no places. where: only records are called that
+    take part, for which takes_part[places[i]] is not 0.
     """
 
-    def call(rng: Any, state: Any) -> Any:
-        record = state
-        for name in within:
-            record = getattr(record, name)
-        return choose([type(view) for view in record.views])(rng, state)
+    def __init__(
+        self, one: Any, picked: tuple[str, ...] | None = None, *, where: bool = False
+    ) -> None:
+        *names, last = one.parameters
+        self.one, self._by, self._where = one, picked is not None, where
+        self._is_picked = [name in (picked or ()) for name in names]
+        self.parameters = [*names, *["takes_part"] * where, *["places"] * self._by, f"{last}s"]
 
-    def chosen_call(typing_context: Any, rng: Any, state: Any) -> _Call:
-        views = state
-        for name in (*within, "views"):
-            views = views.types[views.instance_class._fields.index(name)]
-        return _Call(typing_context, choose([view.instance_class for view in views]), rng, state)
+    def _parts(self, given: Any) -> tuple[Any, Any, Any]:
+        """What is given: to the verb, to choose by, and the records."""
+        n = len(self._is_picked)
+        return given[:n], given[n:-1], given[-1]
 
-    def typed(context: Any, given: Any) -> Any:
-        return chosen_call(context, *given).signature.return_type
+    def calls(self, given: Any) -> Iterator[list[Any]]:
+        """From Python: the verb's arguments for each record that takes part."""
+        before, choice, records = self._parts(given)
+        for i, record in enumerate(records):
+            place = choice[-1][i] if self._by else None
+            if not self._where or choice[0][place] != 0:
+                pairs = zip(before, self._is_picked, strict=True)
+                yield [*(value[place] if own else value for value, own in pairs), record]
 
-    def emitted(context: Any, builder: Any, given: Any, values: Any, _: Any) -> Any:
-        return chosen_call(context.typing_context, *given).emit(context, builder, *values)
+    def _call(self, typing_context: Any, given: Any, i: int) -> _Call:
+        """The call for record i, given types."""
+        before, _, records = self._parts(given)
+        pairs = zip(before, self._is_picked, strict=True)
+        own = [
+            _item(typing_context, kind).return_type if picked else kind for kind, picked in pairs
+        ]
+        return _verb_call(typing_context, self.one, *own, records[i])
 
-    call.__name__, call.__doc__ = choose.__name__, choose.__doc__
-    _give_compiled_twin(call, ["rng", "state"], typed, emitted)
-    return call
+    def returned(self, typing_context: Any, given: Any) -> list[Any]:
+        """The types of what the verb returns for the records."""
+        return [
+            self._call(typing_context, given, i).signature.return_type
+            for i in range(len(given[-1]))
+        ]
+
+    def emit(
+        self, context: Any, builder: Any, i: int, given: Any, values: Any, to: Any = None
+    ) -> Any:
+        """What the verb returns for record i, cast to a type where one is given."""
+        before, choice, _ = self._parts(given)
+        own, chosen, records = self._parts(values)
+        arguments = [
+            _emit_item(context, builder, (kind, choice[-1]), (value, chosen[-1]), i)
+            if picked
+            else value
+            for kind, value, picked in zip(before, own, self._is_picked, strict=True)
+        ]
+        call = self._call(context.typing_context, given, i)
+        record = builder.extract_value(records, i)
+        result = call.emit(context, builder, *arguments, record, to=to)
+        for kind, value, picked in zip(before, arguments, self._is_picked, strict=True):
+            if picked and context.enable_nrt:  # a reference that is no longer needed
+                item = _item(context.typing_context, kind).return_type
+                context.nrt.decref(builder, item, value)
+        return result
+
+    def takes_part(self, context: Any, builder: Any, i: int, given: Any, values: Any) -> Any:
+        """Whether record i does, as a bit."""
+        flag = _emit_item(context, builder, given[-3:-1], values[-3:-1], i)
+        return builder.icmp_signed("!=", flag, flag.type(0))
 
 
 def _item(typing_context: Any, values: Any) -> Any:
@@ -283,185 +231,162 @@ def _emit_item(context: Any, builder: Any, given: Any, values: Any, i: int) -> A
     return index
 
 
-class _Own:
-    """Calls of a verb for the records of a tuple: record i takes its own of the arguments picked,
-    at places[i] of each.
-
-    given: the types of all arguments but places and records.
-    """
-
-    def __init__(
-        self, typing_context: Any, one: Any, picked: tuple[str, ...], given: Any, places: Any
-    ) -> None:
-        self._context, self._one = typing_context, one
-        self._given, self._places = given, places
-        self._is_picked = [name in picked for name in one.parameters[:-1]]
-        pairs = zip(given, self._is_picked, strict=True)
-        self._types = [
-            _item(typing_context, argument).return_type if own else argument
-            for argument, own in pairs
-        ]
-
-    def call(self, record: Any) -> _Call:
-        """The call for a record of this type."""
-        return _verb_call(self._context, self._one, *self._types, record)
-
-    def emit(
-        self,
-        context: Any,
-        builder: Any,
-        i: int,
-        values: Any,
-        places: Any,
-        record: Any,
-        to: Any = None,
-    ) -> Any:
-        """What the verb returns for record i, which is (type, value)."""
-        own = [
-            _emit_item(context, builder, (argument, self._places), (value, places), i)
-            if is_own
-            else value
-            for argument, value, is_own in zip(self._given, values, self._is_picked, strict=True)
-        ]
-        result = self.call(record[0]).emit(context, builder, *own, record[1], to=to)
-        for kind, value, is_own in zip(self._types, own, self._is_picked, strict=True):
-            if is_own and context.enable_nrt:  # a reference that is no longer needed
-                context.nrt.decref(builder, kind, value)
-        return result
+def each(one: Any) -> Callable[..., Any]:
+    """A function like the verb for a tuple of records: the tuple of what it returns for them."""
+    return _each(_Over(one))
 
 
 def each_by(one: Any, *picked: str) -> Callable[..., Any]:
     """``each``, with values of their own for some of the parameters: record i takes that at
     places[i] of what is given."""
-    *names, last = one.parameters
-    is_picked = [name in picked for name in names]
+    return _each(_Over(one, picked))
 
-    def call(*arguments: Any) -> Any:
-        *before, places, records = arguments
-        return tuple(
-            one(*_picked(before, is_picked, places[i]), record) for i, record in enumerate(records)
-        )
+
+def _each(over: _Over) -> Callable[..., Any]:
+    def call(*given: Any) -> Any:
+        return tuple(over.one(*own) for own in over.calls(given))
 
     def typed(context: Any, given: Any) -> Any:
-        *before, places, records = given
-        own = _Own(context, one, picked, before, places)
-        return types.Tuple([own.call(record).signature.return_type for record in records])
+        return types.Tuple(over.returned(context, given))
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
-        own = _Own(context.typing_context, one, picked, given[:-2], given[-2])
-        calls = [
-            own.emit(context, builder, i, values[:-2], values[-2], record)
-            for i, record in enumerate(_records(builder, given[-1], values[-1]))
-        ]
+        calls = [over.emit(context, builder, i, given, values) for i in range(len(given[-1]))]
         return context.make_tuple(builder, result, calls)
 
-    _give_compiled_twin(call, [*names, "places", f"{last}s"], typed, emitted)
+    _give_compiled_twin(call, over.parameters, typed, emitted)
     return call
 
 
 def each_where(one: Any, *picked: str) -> Callable[..., Any]:
     """``each_by`` of a verb that returns nothing, for the records that take part: where
     takes_part[places[i]] is not 0."""
-    *names, last = one.parameters
-    is_picked = [name in picked for name in names]
+    return _each_where(_Over(one, picked, where=True))
 
-    def call(*arguments: Any) -> None:
-        *before, takes_part, places, records = arguments
-        for i, record in enumerate(records):
-            if takes_part[places[i]] != 0:
-                one(*_picked(before, is_picked, places[i]), record)
+
+def _each_where(over: _Over) -> Callable[..., Any]:
+    def call(*given: Any) -> None:
+        for own in over.calls(given):
+            over.one(*own)
 
     def typed(context: Any, given: Any) -> Any:
-        _check_calls(context, one, picked, given)
+        over.returned(context, given)  # raises where a record of some kind cannot be called so
         return types.none
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, _: Any) -> Any:
-        own = _Own(context.typing_context, one, picked, given[:-3], given[-2])
-        for i, record in enumerate(_records(builder, given[-1], values[-1])):
-            with builder.if_then(_takes_part(context, builder, i, given, values)):
-                own.emit(context, builder, i, values[:-3], values[-2], record)
+        for i in range(len(given[-1])):
+            with builder.if_then(over.takes_part(context, builder, i, given, values)):
+                over.emit(context, builder, i, given, values)
         return context.get_dummy_value()
 
-    _give_compiled_twin(call, [*names, "takes_part", "places", f"{last}s"], typed, emitted)
+    _give_compiled_twin(call, over.parameters, typed, emitted)
+    return call
+
+
+def total(one: Any) -> Callable[..., Any]:
+    """A function like the verb for a tuple of one record and more: the sum of what it returns, a
+    float, from left to right."""
+    return _total(_Over(one))
+
+
+def _total(over: _Over) -> Callable[..., Any]:
+    def call(*given: Any) -> Any:
+        first, *others = (over.one(*own) for own in over.calls(given))
+        return sum(others, start=first)
+
+    def typed(context: Any, given: Any) -> Any:
+        return context.unify_types(*map(types.unliteral, over.returned(context, given)))
+
+    def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
+        add = builder.fadd if isinstance(result, types.Float) else builder.add
+        found = over.emit(context, builder, 0, given, values, to=result)
+        for i in range(1, len(given[-1])):
+            found = add(found, over.emit(context, builder, i, given, values, to=result))
+        return found
+
+    _give_compiled_twin(call, over.parameters, typed, emitted)
     return call
 
 
 def total_where(one: Any, *picked: str) -> Callable[..., Any]:
     """The sum of what a verb returns, a float, over the records that take part; arguments as in
     ``each_where``."""
-    *names, last = one.parameters
-    is_picked = [name in picked for name in names]
+    return _total_where(_Over(one, picked, where=True))
 
-    def call(*arguments: Any) -> float:
-        *before, takes_part, places, records = arguments
-        own = (
-            one(*_picked(before, is_picked, places[i]), record)
-            for i, record in enumerate(records)
-            if takes_part[places[i]]
-        )
-        return sum(own, start=0.0)
+
+def _total_where(over: _Over) -> Callable[..., Any]:
+    def call(*given: Any) -> float:
+        return sum((over.one(*own) for own in over.calls(given)), start=0.0)
 
     def typed(context: Any, given: Any) -> Any:
-        _check_calls(context, one, picked, given)
+        over.returned(context, given)  # as above
         return types.float64
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
-        own = _Own(context.typing_context, one, picked, given[:-3], given[-2])
         place = cgutils.alloca_once_value(builder, context.get_constant(result, 0.0))
-        for i, record in enumerate(_records(builder, given[-1], values[-1])):
-            with builder.if_then(_takes_part(context, builder, i, given, values)):
-                value = own.emit(context, builder, i, values[:-3], values[-2], record, to=result)
+        for i in range(len(given[-1])):
+            with builder.if_then(over.takes_part(context, builder, i, given, values)):
+                value = over.emit(context, builder, i, given, values, to=result)
                 builder.store(builder.fadd(builder.load(place), value), place)
         return builder.load(place)
 
-    _give_compiled_twin(call, [*names, "takes_part", "places", f"{last}s"], typed, emitted)
+    _give_compiled_twin(call, over.parameters, typed, emitted)
     return call
+
+
+def in_turn(one: Any) -> Callable[..., Any]:
+    """A function like the verb for a tuple of records, its second argument being what it returned
+    for the record before.
+
+    In compiled code every value on the way is cast to the type of the first, as an assignment to an
+    element of an array would be: begin with a float where the verb's functions return floats.
+    """
+    return _in_turn(_Over(one))
 
 
 def in_turn_by(one: Any, *picked: str) -> Callable[..., Any]:
     """``in_turn``, with values of their own for some of the parameters, as in ``each_by``; none of
     them the second."""
-    *names, last = one.parameters
-    is_picked = [name in picked for name in names]
+    return _in_turn(_Over(one, picked))
 
-    def call(*arguments: Any) -> Any:
-        *before, places, records = arguments
-        for i, record in enumerate(records):
-            before[1] = one(*_picked(before, is_picked, places[i]), record)
-        return before[1]
+
+def _in_turn(over: _Over) -> Callable[..., Any]:
+    def call(*given: Any) -> Any:
+        at = given[1]
+        for first, _, *others in over.calls(given):
+            at = over.one(first, at, *others)
+        return at
 
     def typed(context: Any, given: Any) -> Any:  # noqa: ARG001
         return types.unliteral(given[1])
 
     def emitted(context: Any, builder: Any, given: Any, values: Any, result: Any) -> Any:
-        own = _Own(context.typing_context, one, picked, (given[0], result, *given[2:-2]), given[-2])
         at = context.cast(builder, values[1], given[1], result)
-        for i, record in enumerate(_records(builder, given[-1], values[-1])):
-            at = own.emit(
-                context, builder, i, (values[0], at, *values[2:-2]), values[-2], record, to=result
-            )
+        kinds = given[0], result, *given[2:]
+        for i in range(len(given[-1])):
+            at = over.emit(context, builder, i, kinds, (values[0], at, *values[2:]), to=result)
         return at
 
-    _give_compiled_twin(call, [*names, "places", f"{last}s"], typed, emitted)
+    _give_compiled_twin(call, over.parameters, typed, emitted)
     return call
 
 
-def _picked(arguments: list[Any], is_picked: list[bool], place: Any) -> list[Any]:
-    return [
-        argument[place] if own else argument
-        for argument, own in zip(arguments, is_picked, strict=True)
-    ]
+def selected(choose: Callable[[list[type]], Any]) -> Callable[..., Any]:
+    """A function of (rng, state) that is the one chosen by the classes of the state's views, when
+    its caller is compiled."""
 
+    def call(rng: Any, state: Any) -> Any:
+        return choose([type(view) for view in state.views])(rng, state)
 
-def _check_calls(context: Any, one: Any, picked: tuple[str, ...], given: Any) -> None:
-    """Raise where a record of some kind cannot be called so."""
-    *before, _, places, records = given
-    own = _Own(context, one, picked, before, places)
-    for record in records:
-        own.call(record)
+    def chosen_call(typing_context: Any, rng: Any, state: Any) -> _Call:
+        views = state.types[state.instance_class._fields.index("views")]
+        return _Call(typing_context, choose([view.instance_class for view in views]), rng, state)
 
+    def typed(context: Any, given: Any) -> Any:
+        return chosen_call(context, *given).signature.return_type
 
-def _takes_part(context: Any, builder: Any, i: int, given: Any, values: Any) -> Any:
-    """Whether record i does, as a bit."""
-    flag = _emit_item(context, builder, given[-3:-1], values[-3:-1], i)
-    return builder.icmp_signed("!=", flag, flag.type(0))
+    def emitted(context: Any, builder: Any, given: Any, values: Any, _: Any) -> Any:
+        return chosen_call(context.typing_context, *given).emit(context, builder, *values)
+
+    call.__name__, call.__doc__ = choose.__name__, choose.__doc__
+    _give_compiled_twin(call, ["rng", "state"], typed, emitted)
+    return call

@@ -1,14 +1,19 @@
 """Small dense linear algebra by plain loops, in place where it can be: nothing is allocated inside
 the sampler's inner loops.
 
-Wins over LAPACK calls up to about twenty rows; ``cholesky_by_tiles`` up to a few hundred.
+Wins over LAPACK calls up to about twenty rows; ``cholesky_by_tiles`` up to a few hundred. At the
+end: rows in the order of their components, arrays written into rows of numbers, and, for Python,
+stacks of small matrices (…, q, q) and vectors (…, q).
 """
 
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dualview.numerics.compiling import compiled, in_place, reordered
+
+Array = NDArray[np.float64]
 
 
 @in_place
@@ -297,3 +302,51 @@ def scaled(matrix, factor):
         for j in range(m):
             product[i, j] = factor * matrix[i, j]
     return product
+
+
+@compiled
+def by_component(z, n_components):
+    """Users sorted by component, and where each component's begin."""
+    begins = np.zeros(n_components + 1, dtype=np.int64)
+    for u in range(z.shape[0]):
+        begins[z[u] + 1] += 1
+    for k in range(n_components):
+        begins[k + 1] += begins[k]
+    users, places = np.empty(z.shape[0], dtype=np.int64), begins.copy()
+    for u in range(z.shape[0]):
+        users[places[z[u]]] = u
+        places[z[u]] += 1
+    return users, begins
+
+
+@in_place
+def put(row, at, values):
+    """In place: the values into the row from a place on; returns the place after them."""
+    for value in values.flat:
+        row[at] = value
+        at += 1
+    return at
+
+
+def spread(factor: Array, factors: Array) -> Array:
+    """F T⁻ᵀ, square roots of covariances F S⁻¹ Fᵀ with S = T Tᵀ."""
+    return np.swapaxes(solved(factors, np.broadcast_to(factor.T, factors.shape)), -1, -2)
+
+
+def times(matrices: Array, vectors: Array) -> Array:
+    """Each matrix times its vector."""
+    return np.asarray((matrices @ vectors[..., None])[..., 0])
+
+
+def solved(matrices: Array, right: Array) -> Array:
+    """matrices⁻¹ right, (…, q, q) each."""
+    return np.asarray(
+        right / matrices if matrices.shape[-1] == 1 else np.linalg.solve(matrices, right)
+    )
+
+
+def log_determinants(matrices: Array) -> Array:
+    """ln |det| of each."""
+    return np.asarray(
+        np.log(matrices[..., 0, 0]) if matrices.shape[-1] == 1 else np.linalg.slogdet(matrices)[1]
+    )

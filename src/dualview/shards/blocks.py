@@ -24,11 +24,6 @@ class UserBlock(NamedTuple):
     features: Array
     ids: NDArray[np.str_] | None = None
 
-    @property
-    def size(self) -> int:
-        """Bytes of its arrays."""
-        return _size(self)
-
 
 class ThreadBlock(NamedTuple):
     """Threads in their order: starts (T + 1,), columns and weights (E,) of entries, outcomes
@@ -38,15 +33,6 @@ class ThreadBlock(NamedTuple):
     columns: NDArray[np.uint32]
     weights: Array
     outcome: Array
-
-    @property
-    def size(self) -> int:
-        """Bytes of its arrays."""
-        return _size(self)
-
-
-def _size(block: Any) -> int:
-    return sum(part.nbytes for part in block if part is not None)
 
 
 def to_bytes(block: UserBlock | ThreadBlock) -> bytes:

@@ -1,6 +1,6 @@
 """What a variational engine's q says of the users' vectors, which a view looks at."""
 
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,4 +47,12 @@ class SoftVectors(NamedTuple):
 
     def take(self, components: NDArray[np.intp]) -> "SoftVectors":
         """With these components only, in this order."""
-        return self if self.hidden is None else self._replace(hidden=self.hidden.take(components))
+        crosses = None if self.crosses is None else self.crosses[components]
+        hidden = None if self.hidden is None else self.hidden.take(components)
+        return self._replace(crosses=crosses, hidden=hidden)
+
+    def of_users(self, users: Any) -> "SoftVectors":
+        """Those of some users, by a slice or by positions; of vectors without hidden parts."""
+        covariances = None if self.covariances is None else self.covariances[users]
+        crosses = None if self.crosses is None else self.crosses[:, users]
+        return SoftVectors(self.means[users], covariances, crosses)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import naive
-from dualview.engines.gibbs import independent_users
+from dualview.engines.gibbs import blocks
 from dualview.numerics.streams import split, stream_of, stream_random
 from engines.gibbs.columns import Columns, Twin, Z, precision
 from yardsticks import python_of
@@ -25,7 +25,7 @@ def columns(seed, n_latent, kind):
     return case
 
 
-def tabulate(case, first=0, end=N_USERS, among=None, kernel=independent_users.tabulate):
+def tabulate(case, first=0, end=N_USERS, among=None, kernel=blocks.tabulate):
     """Add what users from first to end say about some columns, all if not told."""
     among = np.arange(len(case.counts)) if among is None else among
     kernel(case.log_likelihood, 0, first, end, among, case.state(tabulated=True))
@@ -56,9 +56,7 @@ def test_the_table_can_be_made_in_pieces(n_latent, kind):
         tabulate(pieces, *span, np.arange(middle, len(whole.counts))[::-1].copy())
     np.testing.assert_array_equal(whole.table, pieces.table)
     table = late.log_likelihood[:, :, 4:].copy()
-    independent_users.tabulate(
-        table, 4, 4, N_USERS, np.arange(len(late.counts)), late.state(tabulated=True)
-    )
+    blocks.tabulate(table, 4, 4, N_USERS, np.arange(len(late.counts)), late.state(tabulated=True))
     np.testing.assert_array_equal(whole.table[:, 4:], table[0])
 
 
@@ -70,7 +68,7 @@ def test_vectors_are_drawn_from_their_posterior_given_the_clusters(n_latent, kin
         case.z = case.rng.integers(0, 5, N_USERS)
         rng, other = np.random.default_rng(seed), np.random.default_rng(seed)
         for first, end in ((0, 5), (5, N_USERS)):
-            independent_users.draw_latents(rng, first, end, case.state(tabulated=True))
+            blocks.draw_latents(rng, first, end, case.state(tabulated=True))
         for u, k in enumerate(case.z):
             prior = (
                 twin.latent_components.means[[k]],
@@ -87,7 +85,7 @@ def test_vectors_are_drawn_from_their_posterior_given_the_clusters(n_latent, kin
 
 @pytest.mark.parametrize(("n_latent", "kind"), CASES)
 def test_compiled_pieces_are_those_of_python(n_latent, kind):
-    kernels = independent_users.tabulate, independent_users.draw_latents
+    kernels = blocks.tabulate, blocks.draw_latents
     cases = [columns(2, n_latent, kind) for _ in range(2)]
     for case, (told, drawn) in zip(cases, (kernels, map(python_of, kernels)), strict=True):
         tabulate(case, kernel=told)

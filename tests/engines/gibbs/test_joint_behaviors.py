@@ -27,7 +27,7 @@ from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
 from dualview.distributions import G
-from dualview.engines.gibbs import blocks, engine, independent_users
+from dualview.engines.gibbs import blocks, engine
 from dualview.engines.gibbs.moves import assignment
 from dualview.model import Model, State
 from dualview.numerics import polya_gamma
@@ -231,7 +231,7 @@ def vectors_from_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
         "evidence(mean, factor, 0.0, message)",
     )
     by_blocks(monkeypatch)
-    install(monkeypatch, changed_inside(independent_users.draw_latents, settle=deaf))
+    install(monkeypatch, changed_inside(blocks.draw_latents, settle=deaf))
 
 
 def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:

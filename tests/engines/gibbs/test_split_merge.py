@@ -361,11 +361,12 @@ def members_weigh_nothing(monkeypatch):  # noqa: ARG001
 
 
 def weights_outlive_their_clusters(monkeypatch):  # noqa: ARG001
-    return mutate(
-        split_and_merge,
+    kept = changed(
+        split_merge.accept,
         "log_weights[column] = sizes.customers[s], math.nan",
         "log_weights[column] = sizes.customers[s], log_weights[column]",
     )
+    return substituted(split_and_merge, kept)
 
 
 def weights_without_means(monkeypatch):

@@ -14,7 +14,8 @@ from dualview.distributions import G
 from dualview.engines.variational.ascent import ascend
 from dualview.engines.variational.draws import drawn, states
 from dualview.engines.variational.mean_field import MeanField
-from dualview.engines.variational.moves import deleted, merged, split
+from dualview.engines.variational.moves import split
+from dualview.engines.variational.responsibilities import GivenRows, Recipe
 from dualview.model import Model
 from dualview.partitions.alpha import Gamma, Known
 from dualview.partitions.choice import partition_prior
@@ -314,7 +315,7 @@ def test_where_updates_end_no_factor_can_be_changed_for_the_better(
                 ended.latent, noise=ended.latent.noise._replace(dof=scale * ended.latent.noise.dof)
             ),
         ),
-        replace(ended, responsibilities=responsibilities, entropy=entropy, sums={}),
+        ended.reassigned(Recipe(GivenRows(responsibilities, entropy))),
     ]
     # q(μ) of the behavior is a part of the changed latent factor
     for place in (6, 7):
@@ -353,8 +354,8 @@ def test_with_one_known_cluster_and_noise_coefficients_are_exact() -> None:
 def test_other_numbers_of_components_are_states_whose_steps_rise(name: str) -> None:
     make, n_components = MODELS[name]
     q = _start(make(), n_components).step()
-    for trial in (merged(q, 0, 1), deleted(q, q.table(), 2), split(q, 0, list(q.views))):
+    for trial in (q.merged(0, 1), q.deleted(2), split(q, 0, list(q.views))):
         np.testing.assert_allclose(trial.responsibilities.sum(axis=0), 1.0)
         assert trial.step().bound >= trial.bound - _LEAST * abs(trial.bound)
-    assert merged(q, 0, 1).n_components == n_components - 1
+    assert q.merged(0, 1).n_components == n_components - 1
     assert split(q, 0, list(q.views)).n_components == n_components + 1

@@ -1,6 +1,7 @@
 """The variational engine over shards: the numbers of the engine in memory, whoever does the
 work."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -23,21 +24,26 @@ from dualview.behaviors.likelihoods.soft_many_threads import (
 )
 from dualview.behaviors.likelihoods.systems import SparseRows
 from dualview.engines.variational.mean_field import MeanField
-from dualview.engines.variational.moves import deleted, merged, split
-from dualview.engines.variational.sharded import noise, pools, work
-from dualview.engines.variational.sharded.data import ShardedData
-from dualview.engines.variational.sharded.equations import ShardedEquations
-from dualview.engines.variational.sharded.loaded import LoadedShards, Source
-from dualview.engines.variational.sharded.mean_field import ShardedMeanField
+from dualview.engines.variational.moves import split
+from dualview.engines.variational.responsibilities import Given
+from dualview.engines.variational.sharded import equations as noise
+from dualview.engines.variational.sharded import worker, workers
+from dualview.engines.variational.sharded.equations import ShardedEquations, gram
 from dualview.engines.variational.sharded.model import ShardedModel
-from dualview.engines.variational.sharded.pools import DaskPool, Pool, ProcessPool, ThisProcess
-from dualview.engines.variational.sharded.recipes import Given
-from dualview.engines.variational.sharded.work import Task
+from dualview.engines.variational.sharded.users import ShardedUsers, feature_moments
+from dualview.engines.variational.sharded.worker import LoadedShards, Source, Task
+from dualview.engines.variational.sharded.workers import (
+    DaskCluster,
+    LocalProcesses,
+    ThisProcess,
+    Workers,
+)
 from dualview.errors import DualViewError, FileError, InputError
 from dualview.inputs.data import checked_data
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import Problem, build_model
-from dualview.inputs.shard_fit import build_shard_model, pool_of
+from dualview.inputs.shard_problem import build_shard_model, workers_of
+from dualview.units import Whitening
 
 N_USERS, N_THREADS = 50, 130
 PRIOR = dv.GaussianPrior(40.0, 900.0)
@@ -81,11 +87,11 @@ def inside(
 
 
 def sharded_model(
-    estimator: dv.DualViewMixture, shards: dv.Shards, pool: Pool, key: str
+    estimator: dv.DualViewMixture, shards: dv.Shards, pool: Workers, key: str
 ) -> ShardedModel:
     model = build_shard_model(
         Parameters.of(estimator),
-        ShardedData(shards, pool, Source(key, str(shards.folder), shards.cache)),
+        ShardedUsers(shards, pool, Source(key, str(shards.folder), shards.cache)),
     ).model
     assert isinstance(model, ShardedModel)
     return model
@@ -124,8 +130,8 @@ def steps_inside(inside: Problem, labels: np.ndarray, latent: SoftManyThreads) -
     return _steps(MeanField.start(inside.model, labels, latent), 3)
 
 
-def begun(model: ShardedModel, labels: np.ndarray) -> ShardedMeanField:
-    return ShardedMeanField.begun(model, Given(labels, int(labels.max()) + 1))
+def begun(model: ShardedModel, labels: np.ndarray) -> MeanField:
+    return MeanField.begun(model, Given(labels, int(labels.max()) + 1))
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +159,30 @@ def numbers(q: MeanField) -> np.ndarray:
     return np.concatenate([*parts, q.latent.means.ravel(), q.latent.covariances.ravel()])
 
 
+def pids(pool: LocalProcesses) -> list[int]:
+    """Of the processes that run now."""
+    return [pid for executor in pool._executors for pid in executor._processes]
+
+
 def test_units_are_those_in_memory(inside: Problem, model: ShardedModel) -> None:
-    assert model.data is not None
-    np.testing.assert_allclose(model.data.features, inside.model.features, rtol=1e-10, atol=1e-12)
+    assert model.users is not None
+    features = model.users.observed["features"].means
+    np.testing.assert_allclose(features, inside.model.features, rtol=1e-10, atol=1e-12)
     assert model.n_users == N_USERS
+
+
+@pytest.mark.parametrize("prior", ["shrunk", "diagonal"])
+def test_units_by_a_word_are_those_in_memory(
+    prior: str, shards: dv.Shards, forum: dv.datasets.Forum
+) -> None:
+    estimator = dv.DualViewMixture(engine="variational", feature_prior=prior, behavior_prior=PRIOR)
+    with ThisProcess() as pool:
+        model = sharded_model(estimator, shards, pool, prior)
+        assert model.users is not None
+        found = model.users.source.features
+    assert found is not None
+    expected = Whitening.of_data(forum.features, prior)
+    np.testing.assert_allclose(found.factor, expected.factor, rtol=1e-10)
 
 
 def test_the_constant_of_the_noise_is_that_in_memory(
@@ -190,8 +216,8 @@ def test_changes_of_components_are_those_in_memory(
 ) -> None:
     trials = [
         [
-            merged(q, 0, 1),
-            deleted(q, q.table(), 2),
+            q.merged(0, 1),
+            q.deleted(2),
             split(q, 1, list(q.views)),
             q.reordered(np.array([2, 0, 1, 4, 3])),
         ]
@@ -202,7 +228,7 @@ def test_changes_of_components_are_those_in_memory(
         np.testing.assert_allclose(
             numbers(own.trial_step()), numbers(other.trial_step()), **ROUNDING
         )
-    twice = [split(merged(q, 0, 1), 2, ["features"]) for q in (steps[-1], steps_inside[-1])]
+    twice = [split(q.merged(0, 1), 2, ["features"]) for q in (steps[-1], steps_inside[-1])]
     np.testing.assert_allclose(numbers(twice[0]), numbers(twice[1]), **ROUNDING)
 
 
@@ -236,37 +262,37 @@ def test_processes_give_the_same_to_the_last_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also when one of them dies in the middle of its work. In the end none is left."""
-    with ProcessPool(2) as pool:
+    with LocalProcesses(2) as pool:
         q = begun(sharded_model(estimator, shards, pool, "processes"), labels)
         np.testing.assert_array_equal(numbers(q), numbers(steps[0]))
-        first, argument = pool.pids, (str(tmp_path / "died"), 1.0)
+        source, first, argument = q.users.source, pids(pool), (str(tmp_path / "died"), 1.0)
         own = list(
             pool.run(
-                q.data.source, [Task(shard_tasks.die_once, number, argument) for number in range(3)]
+                source,
+                [Task(shard_tasks.die_once, "users", number, argument) for number in range(3)],
             )
         )
         assert (tmp_path / "died").exists()
         np.testing.assert_array_equal(
-            own,
-            [1.0 + LoadedShards(q.data.source, 0.0).features(number).sum() for number in range(3)],
+            own, [1.0 + LoadedShards(source, 0.0).features(number).sum() for number in range(3)]
         )
-        assert pool.pids[0] == first[0]
-        assert pool.pids[1] != first[1]
+        assert pids(pool)[0] == first[0]
+        assert pids(pool)[1] != first[1]
         np.testing.assert_array_equal(numbers(q.step()), numbers(steps[1]))
         with pytest.raises(
             FileError, match="no such folder"
         ):  # an error of a task is that of the fit
             list(
                 pool.run(
-                    replace(q.data.source, key="gone", folder=str(tmp_path / "gone")),
-                    [Task(work.gram, 0)],
+                    replace(source, key="gone", folder=str(tmp_path / "gone")),
+                    [Task(gram, "threads", 0)],
                 )
             )
-        monkeypatch.setattr(pools, "MOST_DEATHS", 1)
-        with pytest.raises(DualViewError, match="died 1 times with the same shards"):
-            list(pool.run(q.data.source, [Task(shard_tasks.die, 0)]))
-        pids = pool.pids
-    for pid in pids:
+        monkeypatch.setattr(workers, "MOST_DEATHS", 1)
+        with pytest.raises(DualViewError, match="died 1 times with the same shard"):
+            list(pool.run(source, [Task(shard_tasks.die, "users", 0)]))
+        left = pids(pool)
+    for pid in left:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 
@@ -276,10 +302,10 @@ def test_three_processes_too(
     estimator: dv.DualViewMixture, shards: dv.Shards, labels: np.ndarray, steps: list[MeanField]
 ) -> None:
     """Also when one of them is killed from outside."""
-    with ProcessPool(3) as pool:
+    with LocalProcesses(3) as pool:
         q = begun(sharded_model(estimator, shards, pool, "three"), labels).step()
         np.testing.assert_array_equal(numbers(q), numbers(steps[1]))
-        os.kill(pool.pids[2], signal.SIGKILL)
+        os.kill(pids(pool)[2], signal.SIGKILL)
         np.testing.assert_array_equal(numbers(q.step()), numbers(steps[2]))
 
 
@@ -304,23 +330,23 @@ def test_a_dask_cluster_too(
         distributed.Client(cluster) as client,
         parallel_config("dask"),
     ):
-        pool = pool_of(None)
-        assert isinstance(pool, DaskPool)
+        pool = workers_of(None)
+        assert isinstance(pool, DaskCluster)
         q = begun(sharded_model(estimator, shards, pool, "dask"), labels).step()
         np.testing.assert_array_equal(numbers(q), numbers(steps[1]))
-        pids = client.run(os.getpid)
-        assert set(client.run(lambda: len(work._loaded)).values()) == {
+        before = client.run(os.getpid)
+        assert set(client.run(lambda: len(worker._loaded)).values()) == {
             2
         }  # before and in working units
-        os.kill(next(iter(pids.values())), signal.SIGKILL)
+        os.kill(next(iter(before.values())), signal.SIGKILL)
         np.testing.assert_array_equal(numbers(q.step()), numbers(steps[2]))
-        assert set(client.run(os.getpid).values()) != set(pids.values())
+        assert set(client.run(os.getpid).values()) != set(before.values())
 
 
 def test_another_order_of_tasks_gives_the_same(model: ShardedModel) -> None:
-    assert model.data is not None
-    tasks = [Task(work.feature_moments, number) for number in (2, 0, 1)]
-    found = [result.n for result in ThisProcess().run(model.data.source, tasks)]
+    assert model.users is not None
+    tasks = [Task(feature_moments, "users", number) for number in (2, 0, 1)]
+    found = [result.n for result in ThisProcess().run(model.users.source, tasks)]
     assert found == [10, 20, 20]
 
 
@@ -330,12 +356,12 @@ def test_memory_has_the_shards_that_it_has_room_for(
     """Results do not depend on it: shards and rows of q(z) that have no room are made anew each
     time."""
     q = steps[-1]
-    assert isinstance(q, ShardedMeanField)
+    assert isinstance(q.users, ShardedUsers)
     one = 8 * 2 * 20
     for room, n_kept in ((0.0, 0), (one, 1), (2.5 * one, 3), (1e9, 3)):  # the last shard is smaller
-        loaded = LoadedShards(q.data.source, room)
+        loaded = LoadedShards(q.users.source, room)
         found = [
-            loaded.rows(number, q.recipe.cut(entry.users))[0]
+            loaded.rows(number, q.recipe.of_users(entry.users))[0]
             for number, entry in enumerate(shards.users)
         ]
         assert sum(kind == "users" for kind, _ in loaded.kept) == n_kept
@@ -349,7 +375,7 @@ def test_memory_has_the_shards_that_it_has_room_for(
 
 def test_probes_in_groups_are_the_same(model: ShardedModel, steps: list[MeanField]) -> None:
     """Vectors of all users that are in memory at a time are fewer with more users."""
-    equations = model.equations
+    equations = model.likelihood.equations
     assert isinstance(equations, ShardedEquations)
     covariance = steps[-1].latent.covariance
     whole = covariance.renewed(2.0 * covariance.own, 1.5, 4)
@@ -359,25 +385,28 @@ def test_probes_in_groups_are_the_same(model: ShardedModel, steps: list[MeanFiel
     np.testing.assert_allclose(parts.variances, whole.variances, rtol=1e-9)
 
 
+def normal(kind: str, column: int, first: int, stop: int, seed: int = 0) -> np.ndarray:
+    return noise.normals(kind, slice(column, column + 1), first, stop, seed)[:, 0]
+
+
 def test_numbers_belong_to_positions() -> None:
-    whole = noise.normal("users", 3, 0, 200_000)
-    np.testing.assert_array_equal(noise.normal("users", 3, 65_000, 140_000), whole[65_000:140_000])
+    whole = normal("users", 3, 0, 200_000)
+    np.testing.assert_array_equal(normal("users", 3, 65_000, 140_000), whole[65_000:140_000])
     assert set(noise.signs(0, 10, 500)) == {-1.0, 1.0}
     assert abs(whole.mean()) < 4.5 / np.sqrt(len(whole))
     others = [
-        noise.normal("users", 2, 0, 9),
-        noise.normal("threads", 3, 0, 9),
-        noise.normal("users", 3, 0, 9, seed=1),
+        normal("users", 2, 0, 9),
+        normal("threads", 3, 0, 9),
+        normal("users", 3, 0, 9, seed=1),
     ]
     assert all((other != whole[:9]).all() for other in others)
 
 
 @pytest.fixture(scope="module")
-def fitted(shards: dv.Shards) -> dv.DualViewMixture:
+def fitted(shards: dv.Shards, tmp_path_factory: pytest.TempPathFactory) -> dv.DualViewMixture:
     settings = {"n_clusters": 2, "n_chains": 1, "n_draws": 6}
-    return dv.DualViewMixture(engine="variational", progress=lambda *_: None, **settings).fit(
-        shards
-    )
+    settings |= {"checkpoint": tmp_path_factory.mktemp("run"), "progress": lambda *_: None}
+    return dv.DualViewMixture(engine="variational", **settings).fit(shards)
 
 
 def test_an_estimator_has_everything(
@@ -395,6 +424,14 @@ def test_an_estimator_has_everything(
         assert np.isfinite(model.predict_outcome(forum.test.participation).nll(forum.test.outcome))
 
 
+def test_a_folder_notes_the_shards(fitted: dv.DualViewMixture, tmp_path: Path) -> None:
+    manifest = json.loads((fitted.checkpoint / "manifest.json").read_text())
+    assert manifest["made_with"]["shards"].startswith("sha256:")
+    other = dv.write_shards(tmp_path / "other", np.arange(12.0).reshape(6, 2))
+    with pytest.raises(InputError, match="shards has changed"):
+        dv.DualViewMixture(**fitted.get_params()).fit(other)
+
+
 def test_progress_and_interrupts_reach_a_fit(shards: dv.Shards) -> None:
     seen: list[tuple[int, int, int]] = []
 
@@ -405,7 +442,7 @@ def test_progress_and_interrupts_reach_a_fit(shards: dv.Shards) -> None:
     with pytest.raises(KeyboardInterrupt):
         dv.DualViewMixture(2, engine="variational", n_chains=1, progress=stop).fit(shards)
     assert seen == [(0, 3, 2)]
-    assert not any("working" in key for key in work._loaded)  # nothing is kept
+    assert not any("working" in key for key in worker._loaded)  # nothing is kept
 
 
 def test_features_alone(forum: dv.datasets.Forum, tmp_path: Path) -> None:
@@ -423,8 +460,6 @@ def test_features_alone(forum: dv.datasets.Forum, tmp_path: Path) -> None:
         ({"engine": "gibbs"}, 'Shards are for engine="variational"'),
         ({"link": "linear"}, "do not have link yet"),
         ({"pooling": "cluster"}, "do not have pooling yet"),
-        ({"checkpoint": "run"}, "do not have checkpoint yet"),
-        ({"feature_prior": "shrunk"}, 'feature_prior="shrunk" is not for shards'),
         ({"behavior_prior": "likelihood"}, 'behavior_prior="likelihood" is not for shards'),
         ({"n_clusters": 51}, "at most the number of users, 50"),
         ({"init": [0, 1]}, "a label per user"),

@@ -12,14 +12,14 @@ from sklearn.metrics import adjusted_rand_score
 import dualview as dv
 from dualview.behaviors import Behavior
 from dualview.engines.variational.ascent import ascend
-from dualview.engines.variational.engine import VariationalEngine
-from dualview.engines.variational.entering import entered, new_users_apart
+from dualview.engines.variational.engine import VariationalEngine, entered
 from dualview.engines.variational.mean_field import MeanField
 from dualview.errors import ConvergenceWarning, EngineError, InputError
 from dualview.inputs.data import Data
 from dualview.inputs.more_data import append_data
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import build_model
+from dualview.inputs.variational_fit import new_users_apart
 from dualview.posterior.draws.approximated import ApproximationFacts, StartFacts
 
 N_OLD, N_NEW = 16, 8

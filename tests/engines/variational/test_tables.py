@@ -224,7 +224,7 @@ def test_drawn_cells_are_inside_their_intervals_and_as_spread_as_q_says() -> Non
     )
     low, high = model.intervals.low[users, columns], model.intervals.high[users, columns]
     assert ((found >= low) & (found <= high)).all()
-    cells = q.seen["features"].hidden
+    cells = q.users.observed["features"].hidden
     assert isinstance(cells, SoftCells)
     row = int(np.flatnonzero(cells.users == 0)[0])
     own = found[:, (users == 0) & (columns == 1)][:, 0]

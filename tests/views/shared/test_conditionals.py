@@ -12,8 +12,8 @@ import naive
 from dualview.distributions import Normal, Wishart
 from dualview.engines.gibbs.moves.assignment import assign
 from dualview.numerics.draws import normal
-from dualview.numerics.grouping import by_component
 from dualview.numerics.hyperprior import PUBLISHED
+from dualview.numerics.linalg import by_component
 from dualview.numerics.streams import stream_of
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.shared import conditionals as shared

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualview.numerics.compiling import compiled, inlined
-from dualview.numerics.grouping import by_component
-from dualview.numerics.linalg import cholesky
+from dualview.numerics.linalg import by_component, cholesky
 from dualview.numerics.slice_sampling import sampler
 
 # standard deviations of the prior; where answers tell much, the slice shrinks to them in a few

@@ -3,19 +3,35 @@
 Each takes the place of a move that is compiled whole. Neither the number of threads nor that of
 blocks changes anything but round-off: work is cut into fixed pieces, and sums over blocks are added
 up in their order.
+
+Users whose observations are their own do not depend on each other given the components: the log
+likelihoods of their observations, and their latent vectors given the clusters, can be worked out
+for some on one thread and for some on another.
 """
 
 from typing import Any
 
 import numpy as np
 
-from dualview.engines.gibbs.independent_users import draw_latents, tabulate
+from dualview.behaviors.likelihoods.noise import set_noise
 from dualview.engines.gibbs.moves import assignment
+from dualview.engines.gibbs.moves.assignment import weigh_noises
 from dualview.engines.gibbs.working import Outcome, WorkingState, grown
 from dualview.numerics import parallel
+from dualview.numerics.compiling import compiled
 from dualview.numerics.dispatch import supports
+from dualview.numerics.draws import log_root
+from dualview.numerics.messages import listen, new_message, shift
 from dualview.numerics.streams import split
-from dualview.views.verbs import join_sums, redraw, redraw_from, redraw_latent, sums
+from dualview.views.verbs import (
+    join_sums,
+    redraw,
+    redraw_from,
+    redraw_latent,
+    settle,
+    sums,
+    weigh,
+)
 
 
 def blocks_of(n_users: int) -> list[tuple[int, int]]:
@@ -38,7 +54,7 @@ def _redrawn(rng: Any, z: Any, view: Any) -> Any:
 
 
 def redraw_components(rng: Any, state: WorkingState) -> WorkingState:
-    """``moves.components.run``."""
+    """``moves.shared.redraw_components``."""
     (*observed, latent), labels = state.views, state.labels
     own = [labels.z[group] for group in labels.groups]
     views = [_redrawn(rng, z, view) for z, view in zip(own[:-1], observed, strict=True)]
@@ -119,3 +135,46 @@ def _assign_independent(
         )
     )
     return state
+
+
+@compiled
+def tabulate(log_likelihood, offset, first, end, columns, state):
+    """In place on log likelihoods (G, C, n): add what the observations of users from first to end
+    say about columns, latent vectors integrated out."""
+    latent, by_cluster, n_columns = (
+        state.views[-1],
+        state.noises.shape[0] > 0,
+        state.counts.shape[0],
+    )
+    weights, exponents = np.zeros(n_columns), np.zeros(n_columns)
+    message = new_message(latent.vectors.shape[1], n_columns if by_cluster else 0)
+    for u in range(first, end):
+        for c in columns:
+            weights[c], exponents[c] = 1.0 if state.counts[c] >= 0 else 0.0, 0.0
+        if by_cluster:
+            weigh_noises(u, exponents, weights, message, state)
+        listen(u, latent.vectors, state.terms, message)
+        weigh(exponents, weights, message, latent)
+        for c in columns:
+            if state.counts[c] >= 0:
+                log_likelihood[0, c, u - offset] += exponents[c] + log_root(weights[c])
+
+
+@compiled
+def draw_latents(rng, first, end, state):
+    """In place on latent vectors, residuals and noise: the vectors of users from first to end given
+    their clusters, (C7)."""
+    z, terms, latent, by_cluster = (
+        state.labels.z[0],
+        state.terms,
+        state.views[-1],
+        state.noises.shape[0] > 0,
+    )
+    message = new_message(latent.vectors.shape[1], state.noises.shape[0])
+    for u in range(first, end):
+        listen(u, latent.vectors, terms, message)
+        if by_cluster:
+            message.ratios[z[u]] = state.noises[z[u]] / terms.noise[u]
+            set_noise(u, state.noises[z[u]], terms)
+        settle(rng, u, z[u], message, latent)
+        shift(u, message.step, terms, terms.residual)

@@ -8,9 +8,9 @@ moves are made one by one, some of them on several threads and in blocks (``bloc
 number of steps in a call nor the number of threads changes anything.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
@@ -21,8 +21,8 @@ from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.records import Params, Prior
 from dualview.engines.base import Engine, Info
 from dualview.engines.gibbs import blocks, steps
-from dualview.engines.gibbs.moves import assignment, components
-from dualview.engines.gibbs.packed_draws import record_of
+from dualview.engines.gibbs.moves import assignment, shared
+from dualview.engines.gibbs.packing import record_of
 from dualview.engines.gibbs.working import Outcome, WorkingLabels, WorkingState
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
@@ -45,7 +45,7 @@ _EMPTY_OF_TABLES: dict[str, Callable[[int, int], Any]] = {
     "categories": no_columns,
 }
 _BY_BLOCKS: dict[steps.Move, Callable[..., Any]] = {
-    components.run: blocks.redraw_components,
+    shared.redraw_components: blocks.redraw_components,
     assignment.run: blocks.assign,
 }
 
@@ -114,18 +114,6 @@ class GibbsEngine(Engine):
             n_clusters, working.outcome.n_opened, 1, None, after if keep[0] else None
         )
 
-    def step_by_blocks(
-        self, rng: np.random.Generator, model: Model, state: State, moves: Sequence[steps.Move]
-    ) -> State:
-        """One step with these moves, made one by one, however many users there are: to try out
-        moves and measure them."""
-        held = model.held(state)
-        working, params = self._before_moves(rng, held, state)
-        working, collapsed = run_by_blocks(stream_of(rng), working, moves)
-        _check(model, working, collapsed)
-        after = _with_likelihood_redrawn(rng, held, working, params)
-        return _with_cells_redrawn(rng, model, state, after) if model.followed_cells else after
-
     def steps_at_once(self, model: Model) -> int:
         """What takes some hundredths of a second."""
         return max(1, min(AT_ONCE, 50 * AT_ONCE // model.n_users))
@@ -149,7 +137,7 @@ class GibbsEngine(Engine):
         n_auxiliary = self.n_auxiliary if model.partition.n_components is None else 0
         counts, record = state.counts, model.partition.record(state.alpha)
         return WorkingState(
-            _working_labels(model, state.labels),
+            _working_labels(model, state.labels, len(views)),
             counts,
             tuple(views),
             terms,
@@ -185,25 +173,6 @@ class GibbsEngine(Engine):
         working = self.working_state(model, state, terms)
         done = _run_steps(working)(streams_of(rng, len(keep)), keep, working, conjugate)
         working = done.state
-        after, last = self._finished(
-            rng, model, Finished(done, working, before), keep, (terms, conjugate)
-        )
-        draws = record_of(model, done.kept, done.n_kept)
-        n_clusters = int(np.count_nonzero(working.counts))
-        return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
-
-    def _finished(
-        self,
-        rng: np.random.Generator,
-        model: Model,
-        finished: "Finished",
-        keep: NDArray[np.bool_],
-        observed: tuple[Terms, Conjugate],
-    ) -> tuple[State, State | None]:
-        """The state after a compiled call, and the same where it is a draw that the call has not
-        kept; rng moves on."""
-        done, working, before = finished
-        terms, conjugate = observed
         _check(model, working, done.collapsed)
         if done.n_steps < len(keep):  # the generator as if no more had been asked for
             rng.bit_generator.state = before
@@ -216,28 +185,23 @@ class GibbsEngine(Engine):
                 prior = _latent_prior(model, working)
                 latent, params = model.likelihood.redraw_together(rng, latent, params, terms, prior)
         after = _after(model, working, latent, params)
-        return after, after if done.unfinished and keep[done.n_steps - 1] else None
+        last = after if done.unfinished and keep[done.n_steps - 1] else None
+        draws = record_of(model, done.kept, done.n_kept)
+        n_clusters = int(np.count_nonzero(working.counts))
+        return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
 
 
-class Finished(NamedTuple):
-    """A compiled call's steps, the state that they have left, and the generator's state before
-    it."""
-
-    done: Any
-    working: WorkingState
-    before: Mapping[str, Any]
-
-
-def _working_labels(model: Model, labels: LabelsByView) -> WorkingLabels:
+def _working_labels(model: Model, labels: LabelsByView, n_views: int) -> WorkingLabels:
     """Labels as the moves see them, copied: they change in place."""
+    if not model.agreements:
+        return WorkingLabels.shared(labels.z[0].copy(), n_views)
     tables: list[int] = []
     for name in _whole_names(model)[:-1]:
         tables += model.views[name].tables if name in model.views else [0]
-    groups = 1 + np.array(tables) if model.agreements else np.zeros(len(tables), dtype=np.int64)
     priors = [(own.a, own.b) if isinstance(own, Beta) else (0.0, 0.0) for own in model.agreements]
     return WorkingLabels(
         labels.z.copy(),
-        np.append(groups, 0),
+        np.append(1 + np.array(tables), 0),
         labels.agrees.astype(np.int64),
         labels.shares.copy(),
         np.array(priors).reshape(-1, 2),
@@ -421,8 +385,11 @@ def _after(
 
 def _check(model: Model, working: WorkingState, collapsed: int) -> None:
     """Raise where numbers have run out of range."""
-    names, user = _names(model), working.outcome.user_without_weight
-    if collapsed < 0 <= user:
+    user = working.outcome.user_without_weight
+    if collapsed < 0 and user < 0:
+        return
+    names = _names(model)
+    if collapsed < 0:
         records = _records(model, working)
         narrow = [
             name for name, view in model.views.items() if view.any_narrow(records[name], _NARROW)
@@ -430,8 +397,7 @@ def _check(model: Model, working: WorkingState, collapsed: int) -> None:
         collapsed = names.index(narrow[0]) if narrow else -1
     if collapsed >= 0:
         raise DegenerateError(_collapse_message(names[collapsed]))
-    if user >= 0:
-        raise DegenerateError(_weight_message(user, working.outcome.column))
+    raise DegenerateError(_weight_message(user, working.outcome.column))
 
 
 def _empty(model: Model) -> dict[str, Callable[[int, int], Any]]:

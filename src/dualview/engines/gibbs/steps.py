@@ -4,15 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from dualview.behaviors.likelihoods.conjugate import redraw_conjugate, refresh
-from dualview.engines.gibbs.moves import (
-    agreement,
-    assignment,
-    components,
-    concentration,
-    noise,
-    split_merge,
-    together,
-)
+from dualview.engines.gibbs.moves import assignment, shared, split_merge
 from dualview.engines.gibbs.packing import Pack, new_pack, pack
 from dualview.engines.gibbs.working import WorkingState
 from dualview.numerics.compiling import compiled, composite, uncached
@@ -21,13 +13,13 @@ from dualview.views.verbs import degenerate_each
 Move = Callable[[Any, Any], Any]
 
 MOVES: tuple[Move, ...] = (
-    together.run,
-    components.run,
+    shared.rescale_and_shift_latent,
+    shared.redraw_components,
     split_merge.run,
-    noise.run,
+    shared.redraw_noise,
     assignment.run,
-    concentration.run,
-    agreement.run,
+    shared.redraw_concentration,
+    shared.redraw_agreement,
 )
 
 

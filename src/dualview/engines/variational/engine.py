@@ -7,7 +7,7 @@ explain the data alike, draws come from each by its share of the evidence.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -16,21 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
-from dualview.behaviors.likelihoods.soft import LatentApproximation
 from dualview.chains.storage import Record, Store
 from dualview.engines.variational.ascent import ascend
 from dualview.engines.variational.draws import drawn, log_importance, states
-from dualview.engines.variational.entering import entered
 from dualview.engines.variational.mean_field import MeanField
 from dualview.engines.variational.moves import rounds
+from dualview.engines.variational.responsibilities import (
+    Base,
+    Given,
+    GivenRows,
+    Nearest,
+    by_scores,
+    entropy_of,
+)
+from dualview.engines.variational.sharded.model import ShardedModel
+from dualview.engines.variational.users import UsersInMemory
 from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
+from dualview.views import View
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int, int], None]  # start, steps done, components now
-Maker = Callable[
-    [LatentApproximation | None], MeanField
-]  # of the q to start from, given q of latent vectors or not
 
 _COARSE = 0.05  # nats: where another number of components is tried
 _COARSE_STEPS = 60  # after which it is tried anyway; fewer steps that cost much
@@ -116,13 +122,15 @@ class Fitted:
         the posterior's.
 
         None for very many users, of which no approximation is close enough for a k̂ that means
-        something, and where cells are known to an interval, which cannot be integrated out.
+        something, for users in shards, and where cells are known to an interval, which cannot be
+        integrated out.
         """
         intervals = self.best.model.intervals
         known_to_intervals = intervals is not None and bool(
             (intervals.low < intervals.high)[~intervals.is_missing].any()
         )
-        if self.best.model.n_users > _MOST_CHECKED or known_to_intervals:
+        in_memory = isinstance(self.best.users, UsersInMemory)
+        if self.best.model.n_users > _MOST_CHECKED or known_to_intervals or not in_memory:
             return None
         from arviz_stats import base  # slow to import
 
@@ -151,14 +159,10 @@ class VariationalEngine:
         progress: Progress | None = None,
         max_time: float | None = None,
     ) -> Fitted:
-        """q from each of these partitions; after max_time seconds ascents end where they are, and
-        no other begins."""
+        """q from each of these partitions, of all users or of those who are looked at; after
+        max_time seconds ascents end where they are, and no other begins."""
         check_supported(model)
-
-        def maker(z: NDArray[np.int64]) -> Maker:
-            return lambda latent: MeanField.start(model, z, latent)
-
-        return self.ascents([maker(z) for z in starts], progress, max_time)
+        return self._ascents(model, (start_from(model, z) for z in starts), progress, max_time)
 
     def resume(
         self,
@@ -175,40 +179,41 @@ class VariationalEngine:
         or split.
         """
         check_supported(model)
-        makers: list[Maker] = [
-            lambda latent, own=own: MeanField.given(model, entered(model, own), latent)  # type: ignore[misc]
-            for own in earlier
-        ]
-        return self.ascents(makers, progress, max_time, users)
+        all_users = (entered(model, own) for own in earlier)
+        bases = (GivenRows(rows, entropy_of(rows)) for rows in all_users)
+        return self._ascents(model, bases, progress, max_time, users)
 
-    def ascents(
+    def _ascents(
         self,
-        makers: Sequence[Maker],
+        model: Model,
+        bases: Iterable[Base],
         progress: Progress | None,
         max_time: float | None,
         users: NDArray[np.bool_] | None = None,
     ) -> Fitted:
-        """What an ascent from each q finds."""
+        """What an ascent from each q(z) finds."""
         until = None if max_time is None else time.monotonic() + max_time
         found: list[Found] = []
-        for number, make in enumerate(makers):
-            if found and until is not None and time.monotonic() >= until:
-                break
-            best = max((one.q for one in found), key=lambda q: q.evidence, default=None)
-            held = None if best is None or best.together else best
-            try:
-                found.append(self._from(make, _Watch(number, progress, until), held, users))
-            except np.linalg.LinAlgError as error:
-                raise DegenerateError(
-                    f"The variational approximation lost its digits ({error}): clusters have "
-                    "shrunk onto single points, or "
-                    'features are nearly dependent. Use engine="gibbs".'
-                ) from error
+        try:
+            for number, base in enumerate(bases):
+                if found and until is not None and time.monotonic() >= until:
+                    break
+                best = max((one.q for one in found), key=lambda q: q.evidence, default=None)
+                held = None if best is None or best.together else best
+                watch = _Watch(number, progress, until)
+                found.append(self._from(model, base, watch, held, users))
+        except np.linalg.LinAlgError as error:
+            raise DegenerateError(
+                f"The variational approximation lost its digits ({error}): clusters have "
+                "shrunk onto single points, or "
+                'features are nearly dependent. Use engine="gibbs".'
+            ) from error
         return Fitted(sorted(found, key=lambda one: -one.q.evidence))
 
     def _from(
         self,
-        make: Maker,
+        model: Model,
+        base: Base,
         watch: "_Watch",
         best: MeanField | None,
         users: NDArray[np.bool_] | None = None,
@@ -220,7 +225,7 @@ class VariationalEngine:
         many users take the time of one start.
         """
         try:
-            q = make(None if best is None else best.latent)
+            q = MeanField.begun(model, base, None if best is None else best.latent)
             if best is None:
                 q = ascend(
                     q, _COARSE, _COARSE_STEPS if q.together else _COARSE_STEPS_OF_MANY, watch
@@ -269,12 +274,52 @@ def check_supported(model: Model) -> None:
     missing = []
     if model.pooled:
         missing.append('pooling="cluster"')
+    if model.agreements:
+        missing.append("agreement")
+    for name in model.observed:
+        kind = type(model.views[name])
+        if kind.approximate is View.approximate:
+            missing.append(f"{name} of this kind ({kind.__name__})")
     if model.likelihood is not None and not model.likelihood.can_approximate:
-        missing.append(f"this behavior or link ({type(model.likelihood).__name__})")
+        missing.append(
+            f"this behavior, link or list of behaviors ({type(model.likelihood).__name__})"
+        )
     if missing:
         raise InputError(
-            f'engine="variational" does not do {" or ".join(missing)} yet: it does features of '
-            "every kind, SharedOutcome, "
-            "UserRegression with a noise that all share, BinaryOutcomes and PairwiseChoices. Use "
-            'engine="gibbs".'
+            f"The variational approximation does not do {' or '.join(missing)} yet: it does "
+            "columns of every kind, SharedOutcome, UserRegression with a noise that all "
+            'share, BinaryOutcomes and PairwiseChoices. Use engine="gibbs" with init="kmeans".'
         )
+
+
+def start_from(model: Model, z: NDArray[np.int64]) -> Base:
+    """q(z) at a partition of all users, or of those who are looked at: the others are then where
+    the features are nearest."""
+    n_components = int(z.max()) + 1
+    if len(z) == model.n_users:
+        return Given(z, n_components)
+    assert isinstance(model, ShardedModel)
+    assert model.users is not None
+    x = model.users.observed["features"].means
+    return Nearest(np.stack([x[z == k].mean(axis=0) for k in range(n_components)]))
+
+
+def entered(model: Model, earlier: Array) -> Array:
+    """q(z) of all users of a model, given that of the first of them, (K, U′).
+
+    What components look like follows from the earlier users. New users are then given q(z) by what
+    is observed of them, (V1); without observed views by the weights of components alone. What they
+    did counts from the first step of an ascent.
+    """
+    n_before = earlier.shape[1]
+    n_new = model.n_users - n_before
+    if n_new == 0:
+        return earlier
+    if model.observed:
+        known = MeanField.given(model.of_observed(slice(0, n_before)), earlier)
+        table = known.scores_of(model.of_observed(slice(n_before, None)))
+    else:
+        table = np.repeat(
+            model.partition.approximate(earlier.sum(axis=1)).log_weights[:, None], n_new, axis=1
+        )
+    return np.hstack([earlier, by_scores(table)[0]])

@@ -3,6 +3,10 @@ q(f, parameters).
 
 Each update makes one factor the best given the others, so that none lowers the bound, which is at
 most ln p(data). A step makes them all in turn. responsibilities (K, U): q(z_u = k).
+
+Users are in shards, of which those in memory are one. A step has two passes over their shards: one
+makes q(z) and the sums that follow from it, the other the sums of latent vectors once these have
+changed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,10 +19,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.likelihoods.soft import LatentApproximation, SoftPrior
-from dualview.engines.variational.two_means import Plane
+from dualview.engines.variational.responsibilities import (
+    Base,
+    Change,
+    Given,
+    GivenRows,
+    Merged,
+    Plane,
+    Recipe,
+    Reordered,
+    Scores,
+    Split,
+    entropy_of,
+    located,
+    with_behavior,
+)
+from dualview.engines.variational.sharded.model import ShardedModel
+from dualview.engines.variational.users import Answer, Users, UsersInMemory
 from dualview.model import Model
 from dualview.partitions.soft import SoftWeights
-from dualview.views import verbs
 from dualview.views.approximation import Approximation
 from dualview.views.soft_vectors import SoftVectors
 
@@ -27,6 +46,8 @@ Update = Callable[["MeanField"], "MeanField"]
 
 _FIRST_ROUNDS = 5  # of updates with the first partition held
 _LOOKED_AT = 500  # users by which components are told apart
+_PULLS = "pulls"  # beside the sums of views
+_NO_PULLS = np.empty((0, 0))
 
 _ASSIGNED, _WEIGHED, _SOLVED, _WITH_PARAMS = map(
     methodcaller, ("assigned", "weighed", "solved", "with_params")
@@ -35,111 +56,137 @@ _ASSIGNED, _WEIGHED, _SOLVED, _WITH_PARAMS = map(
 
 @dataclass(frozen=True)
 class MeanField:
-    """q of everything that a model learns. sums: over users, by view, those that are up to date.
+    """q of everything that a model learns.
 
-    seen: what q says of the vectors of observed views, of which some cells may be hidden. q of
-    these cells, given the users' components, belongs to the factor q(z).
+    users: of the fit, with q of what is not observed of their vectors. recipe: how q(z) is made of
+    all users. responsibilities (K, n): q(z) of the users who are looked at, in memory all. sums:
+    over users, by view, those that are up to date, and pulls on latent vectors.
     """
 
     model: Model
+    users: Users
+    recipe: Recipe
     responsibilities: Array
     entropy: float
+    counts: Array
     weights: SoftWeights
     views: Mapping[str, Approximation]
     latent: LatentApproximation | None
-    seen: Mapping[str, SoftVectors]
     sums: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def start(
         cls, model: Model, z: NDArray[np.int64], latent: LatentApproximation | None = None
     ) -> "MeanField":
-        """From a partition z (U,), held while everything else is updated some times; from a given q
-        of latent vectors too."""
-        responsibilities = np.zeros((int(z.max()) + 1, len(z)))
-        responsibilities[z, np.arange(len(z))] = 1.0
-        return cls.given(model, responsibilities, latent)
+        """From a partition z (U,)."""
+        return cls.begun(model, Given(z, int(z.max()) + 1), latent)
 
     @classmethod
     def given(
         cls, model: Model, responsibilities: Array, latent: LatentApproximation | None = None
     ) -> "MeanField":
+        """From q(z), (K, U)."""
+        return cls.begun(model, GivenRows(responsibilities, entropy_of(responsibilities)), latent)
+
+    @classmethod
+    def begun(
+        cls, model: Model, base: Base, latent: LatentApproximation | None = None
+    ) -> "MeanField":
         """From q(z), held while everything else is updated some times; from a given q of latent
         vectors too."""
         if latent is None and model.likelihood is not None:
             latent = model.likelihood.approximate()
-        vectors = {name: seen.vectors for name, seen in model.observed.items()}
-        if latent is not None:
-            vectors["behavior"] = latent.means
-        joint = latent is not None and latent.joint
-        views = {
-            name: view.approximate(vectors[name], responsibilities, joint and name == "behavior")
-            for name, view in model.views.items()
-        }
-        weights = model.partition.approximate(responsibilities.sum(axis=1))
-        seen = {
-            name: own.view.soft_vectors(own.vectors, len(responsibilities))
-            for name, own in model.observed.items()
-        }
-        found = cls(
-            model, responsibilities, entropy_of(responsibilities), weights, views, latent, seen
+        users, recipe = _users_of(model, base.n_components), Recipe(base)
+        found = users.assess(recipe, {}, None, _NO_PULLS)
+        recipe = users.kept(recipe, found)
+        views = {}
+        for name, view in model.views.items():
+            if name in model.observed or latent is None:
+                views[name] = users.approximate(view, name, recipe, joint=False)
+            else:
+                views[name] = users.approximate(view, latent.means, recipe, latent.joint)
+        weights = model.partition.approximate(found.counts)
+        q = cls(
+            model, users, recipe, found.rows, found.entropy, found.counts, weights, views, latent
         )
-        return found._completed()._settled(_FIRST_ROUNDS)
+        return q._completed()._settled(_FIRST_ROUNDS)
 
     @property
     def n_components(self) -> int:
         return len(self.responsibilities)
 
     @cached_property
-    def counts(self) -> Array:
-        """Expected users of every component, (K,)."""
-        return np.asarray(self.responsibilities.sum(axis=1))
+    def _behavior(self) -> SoftVectors | None:
+        """What q says of the latent vectors of all users."""
+        if self.latent is None:
+            return None
+        return SoftVectors(self.latent.means, self.latent.covariances, self.latent.crosses)
+
+    @cached_property
+    def _looked_at(self) -> dict[str, SoftVectors]:
+        """What q says of the vectors of the users who are looked at, by view."""
+        some = self._behavior
+        if some is not None:
+            some = some.of_users(self.users.looked_at)
+        return with_behavior(self.users.observed, some)
 
     def vectors(self, name: str) -> SoftVectors:
-        """What q says of a view's vectors."""
-        if name != "behavior" or self.latent is None:
-            return self.seen[name]
-        return SoftVectors(self.latent.means, self.latent.covariances, self.latent.crosses)
+        """What q says of a view's vectors, of the users who are looked at."""
+        return self._looked_at[name]
 
     def sums_of(self, name: str) -> Any:
         """The sums over users of a view, made when they are asked for."""
         if name not in self.sums:
-            self.sums[name] = verbs.absorb(
-                self.responsibilities, self.vectors(name), self.views[name].factors
-            )
+            factors = {name: self.views[name].factors}
+            self.sums[name] = self._assessed(factors, _NO_PULLS).sums[name]
         return self.sums[name]
+
+    def _assessed(self, factors: Mapping[str, Any], pulls: Array) -> Answer:
+        return self.users.assess(self.recipe, factors, self._behavior, pulls)
 
     def scores_of(self, model: Model) -> Array:
         """:meth:`table` of the users of another model with the same observed views, and no
         behavior, (K, U)."""
-        table = np.repeat(self.weights.log_weights[:, None], model.n_users, axis=1)
-        for name, own in model.observed.items():
-            vectors = self.views[name].completed(
-                own.view.soft_vectors(own.vectors, self.n_components)
-            )
-            verbs.expected_score(table, vectors, self.views[name].factors)
-        return table
+        users = UsersInMemory.of(model, self.n_components).completed(self.views)
+        factors = {name: self.views[name].factors for name in model.observed}
+        return Scores(self.weights.log_weights, factors, None).table(users.observed)
 
     def table(self) -> Array:
-        """E ln weight_k + Σ_views E ln p(vector of u | k), (K, U)."""
-        table = np.repeat(self.weights.log_weights[:, None], self.responsibilities.shape[1], axis=1)
-        for name, view in self.views.items():
-            verbs.expected_score(table, self.vectors(name), view.factors)
-        return table
+        """E ln weight_k + Σ_views E ln p(vector of u | k), (K, n), of the users who are looked
+        at."""
+        scores = Scores(self.weights.log_weights, self._factors, self._looked_at.get("behavior"))
+        return scores.table(self.users.observed)
+
+    @property
+    def _factors(self) -> dict[str, Any]:
+        return {name: view.factors for name, view in self.views.items()}
 
     def _completed(self) -> "MeanField":
         """q of hidden cells given the users' components."""
-        return replace(
-            self,
-            seen={name: self.views[name].completed(vectors) for name, vectors in self.seen.items()},
-            sums={},
-        )
+        return replace(self, users=self.users.completed(self.views), sums={})
 
     def assigned(self) -> "MeanField":
-        """q(z) and q of hidden cells given z, (V1)."""
-        found = self._completed()
-        responsibilities, entropy = by_scores(found.table())
-        return replace(found, responsibilities=responsibilities, entropy=entropy, sums={})
+        """q(z) and q of hidden cells given z, (V1), and the sums that follow from it."""
+        scores = Scores(self.weights.log_weights, self._factors, self._behavior)
+        return self._completed().reassigned(Recipe(scores))
+
+    def reassigned(self, recipe: Recipe) -> "MeanField":
+        """q with q(z) by another recipe, and sums of the views that change next."""
+        factors, pulls = self._factors, _NO_PULLS
+        if self.together:  # latent vectors are solved for before their sums are asked for
+            factors.pop("behavior", None)
+        else:
+            pulls = _pulls(factors["behavior"])
+        found = self.users.assess(recipe, factors, self._behavior, pulls)
+        sums = found.sums | {_PULLS: (factors.get("behavior"), found.pulls)}
+        return replace(
+            self,
+            recipe=self.users.kept(recipe, found),
+            responsibilities=found.rows,
+            entropy=found.entropy,
+            counts=found.counts,
+            sums=sums,
+        )
 
     def weighed(self) -> "MeanField":
         """q(α, weights)."""
@@ -155,20 +202,32 @@ class MeanField:
         """q(f), and q(μ) of its view where both are together, (V3)."""
         assert self.latent is not None
         view: Any = self.views["behavior"]
-        prior = SoftPrior(
-            self.responsibilities,
-            view.factors.precisions,
-            view.base_precision.mean,
-            view.base_mean,
-            view.factors.means,
-        )
-        latent = self.latent.with_latent(prior)
+        latent: Any = self.latent
         if latent.joint:
-            view = replace(
-                view, means=latent.component_means, mean_covariances=latent.component_covariances
+            prior = SoftPrior(
+                self.responsibilities,
+                view.factors.precisions,
+                view.base_precision.mean,
+                view.base_mean,
+                view.factors.means,
             )
-        sums = {name: part for name, part in self.sums.items() if name != "behavior"}
+            latent = latent.with_latent(prior)
+            own = {
+                "means": latent.component_means,
+                "mean_covariances": latent.component_covariances,
+            }
+            view = replace(view, **own)
+        else:
+            latent = latent.with_pulls(*self._pulls_of(view.factors))
+        sums = {name: part for name, part in self.sums.items() if name not in ("behavior", _PULLS)}
         return replace(self, latent=latent, views={**self.views, "behavior": view}, sums=sums)
+
+    def _pulls_of(self, factors: Any) -> Array:
+        """The precisions and pulls of latent coefficients that follow from q(z), (2, U)."""
+        known, pulls = self.sums.get(_PULLS, (None, None))
+        if known is None or any(a is not b for a, b in zip(known, factors, strict=True)):
+            return self._assessed({}, _pulls(factors)).pulls
+        return np.asarray(pulls)
 
     def with_params(self) -> "MeanField":
         """q of the likelihood's parameters, (V4)."""
@@ -269,102 +328,64 @@ class MeanField:
         latent = None if self.latent is None else self.latent.with_numbers(numbers[-1])
         return replace(self, views=views, latent=latent)
 
-    def rearranged(self, responsibilities: Array, sources: NDArray[np.intp]) -> "MeanField":
+    def _changed(self, recipe: Recipe, sources: NDArray[np.intp]) -> "MeanField":
         """q with other components, each begun from one of these: q(z) given, everything else
         updated from it."""
         views = {name: view.take(sources) for name, view in self.views.items()}
-        seen = {name: vectors.take(sources) for name, vectors in self.seen.items()}
-        entropy = entropy_of(responsibilities)
-        found = replace(
-            self,
-            responsibilities=responsibilities,
-            entropy=entropy,
-            views=views,
-            seen=seen,
-            sums={},
-        )
-        return found._settled(2)
+        found = replace(self, users=self.users.take(sources), views=views)
+        return found.reassigned(recipe)._settled(2)
+
+    def _after(self, change: Change, sources: NDArray[np.intp]) -> "MeanField":
+        return self._changed(self.recipe.then(change, self._behavior), sources)
 
     def reordered(self, order: NDArray[np.intp]) -> "MeanField":
         """q with its components in another order."""
-        return self.rearranged(self.responsibilities[order], order)
+        return self._after(Reordered(order), order)
 
     def merged(self, k: int, other: int) -> "MeanField":
         """q with the users of another component in k."""
-        kept = np.delete(np.arange(self.n_components), other)
-        return self.rearranged(merged_rows(self.responsibilities, k, other), kept)
+        return self._after(Merged(k, other), np.delete(np.arange(self.n_components), other))
 
-    def deleted(self, k: int, table: Array) -> "MeanField":
-        """q without k, its users where they belong among the others; table: scores (K, U)."""
+    def deleted(self, k: int) -> "MeanField":
+        """q without k, its users where they belong among the others."""
         kept = np.delete(np.arange(self.n_components), k)
-        return self.rearranged(by_scores(table[kept])[0], kept)
+        factors = {name: view.take(kept).factors for name, view in self.views.items()}
+        behavior = None if self._behavior is None else self._behavior.take(kept)
+        return self._changed(
+            Recipe(Scores(self.weights.log_weights[kept], factors, behavior)), kept
+        )
+
+    def _only(self, k: int, names: list[str]) -> dict[str, Approximation]:
+        """Some views with one component only."""
+        return {name: self.views[name].take(np.array([k])) for name in names}
 
     def located(self, k: int, names: list[str]) -> Array:
-        """Where users are in some views, about the mean of component k and in units of its width,
-        (U, …)."""
-        return np.hstack(
-            [self.views[name].whitened(k, self.vectors(name).of_component(k)) for name in names]
-        )
+        """Where the users who are looked at are in some views, about the mean of component k and in
+        units of its width, (n, …)."""
+        return located(k, self._only(k, names), self._looked_at)
 
     def split(self, k: int, names: list[str], plane: Plane) -> "MeanField":
         """q with k in two parts, by the side of a plane that users are on in some views."""
-        sources = np.append(np.arange(self.n_components), k)
-        return self.rearranged(
-            split_rows(self.responsibilities, k, plane.is_above(self.located(k, names))), sources
-        )
+        change = Split(k, self._only(k, names), plane)
+        return self._after(change, np.append(np.arange(self.n_components), k))
 
     def drawn_labels(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """Components of users drawn from q(z), (U,)."""
-        uniform = rng.random(self.model.n_users) * self._cumulative[-1]
-        return labels_below(uniform, self._cumulative)
-
-    @cached_property
-    def _cumulative(self) -> Array:
-        """Σ_{l ≤ k} q(z_u = l), (K, U)."""
-        return np.asarray(np.cumsum(self.responsibilities, axis=0))
+        return self.users.draw_labels(rng, self.recipe)
 
 
-def by_scores(table: Array) -> tuple[Array, float]:
-    """In place: responsibilities (K, U) in proportion to the exponentials of a table of scores, and
-    their entropy."""
-    table -= table.max(axis=0)
-    responsibilities = np.exp(table)
-    totals = responsibilities.sum(axis=0)
-    responsibilities /= totals
-    return responsibilities, float(
-        np.log(totals).sum() - np.einsum("ku,ku->", responsibilities, table)
-    )
+def _users_of(model: Model, n_components: int) -> Users:
+    """The users of a model, in shards or in memory."""
+    if isinstance(model, ShardedModel):
+        assert model.users is not None
+        return model.users
+    return UsersInMemory.of(model, n_components)
 
 
-def labels_below(uniform: Array, cumulative: Array) -> NDArray[np.int64]:
-    """The component whose share of the cumulative responsibilities (K, U) each of some numbers (U,)
-    falls into."""
-    return np.asarray(
-        np.minimum((uniform >= cumulative).sum(axis=0), len(cumulative) - 1), dtype=np.int64
-    )
-
-
-def merged_rows(responsibilities: Array, k: int, other: int) -> Array:
-    """Responsibilities with those of another component added to k's, and without it."""
-    found = responsibilities.copy()
-    found[k] += found[other]
-    return np.delete(found, other, axis=0)
-
-
-def split_rows(responsibilities: Array, k: int, side: NDArray[np.bool_]) -> Array:
-    """Responsibilities with those of k for users on one side (U,), and of a last component for the
-    others."""
-    found = np.vstack([responsibilities, responsibilities[k]])
-    found[k] *= side
-    found[-1] *= ~side
-    return found
-
-
-def entropy_of(responsibilities: Array) -> float:
-    """−Σ q(z_u = k) ln q(z_u = k)."""
-    return -float(
-        np.sum(responsibilities * np.log(np.maximum(responsibilities, np.finfo(float).tiny)))
-    )
+def _pulls(factors: Any) -> Array:
+    """E S_k and E S_k E μ_k of every component, (2, K)."""
+    precisions = factors.precisions[:, 0, 0]
+    return np.stack([precisions, precisions * factors.means[:, 0]])
 
 
 def _of_view(name: str, update: str) -> Update:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.engines.variational.mean_field import MeanField
-from dualview.engines.variational.two_means import two_means
+from dualview.engines.variational.responsibilities import two_means
 
 Array = NDArray[np.float64]
 Trial = Callable[[], MeanField]
@@ -105,14 +105,14 @@ def _smaller(q: MeanField, users: Users | None) -> Iterator[Trial]:
     order = np.argsort(pairs, axis=None)[: _FEW_PAIRS if many else 2 * q.n_components]
     for k in np.argsort(q.counts):
         if q.counts[k] < 1.0:
-            yield partial(deleted, q, table, int(k))
+            yield partial(q.deleted, int(k))
     for place in order:
         one, other = np.unravel_index(place, pairs.shape)
         if np.isfinite(pairs[one, other]):
-            yield partial(merged, q, int(one), int(other))
+            yield partial(q.merged, int(one), int(other))
     for k in np.argsort(q.counts):
         if q.counts[k] >= 1.0 and is_open[k] and not many:
-            yield partial(deleted, q, table, int(k))
+            yield partial(q.deleted, int(k))
 
 
 def _larger(q: MeanField, users: Users | None) -> Iterator[Trial]:
@@ -128,16 +128,6 @@ def _larger(q: MeanField, users: Users | None) -> Iterator[Trial]:
         if q.counts[k] >= _FEWEST and is_open[k]:
             for names in views:
                 yield partial(split, q, int(k), names)
-
-
-def merged(q: MeanField, k: int, other: int) -> MeanField:
-    """q with the users of another component in k."""
-    return q.merged(k, other)
-
-
-def deleted(q: MeanField, table: Array, k: int) -> MeanField:
-    """q without k, its users where they belong among the others; table: scores (K, U)."""
-    return q.deleted(k, table)
 
 
 def split(q: MeanField, k: int, names: list[str]) -> MeanField:

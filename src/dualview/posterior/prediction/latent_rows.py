@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.numerics.stacks import solved, spread, times
+from dualview.numerics.linalg import solved, spread, times
 from dualview.posterior.posterior import Posterior
 from dualview.views.features import ClusterRows
 from dualview.views.gaussian.fresh import GaussianClusters

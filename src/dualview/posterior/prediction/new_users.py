@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence, UserNoise
 from dualview.errors import DataWarning, InputError
-from dualview.numerics.stacks import log_determinants, solved, times
+from dualview.numerics.linalg import log_determinants, solved, times
 from dualview.outcomes import NormalMixture
 from dualview.posterior.prediction.candidates import SEED, Candidates
 from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws

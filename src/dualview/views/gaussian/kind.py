@@ -15,7 +15,7 @@ from dualview.numerics.compiling import compiled, in_place, standalone
 from dualview.numerics.dispatch import register, verb
 from dualview.numerics.draws import log_root
 from dualview.numerics.hyperprior import Hyperprior
-from dualview.numerics.linalg import copy_into, scaled, trace
+from dualview.numerics.linalg import copy_into, put, scaled, trace
 from dualview.numerics.messages import (
     along,
     along_gram,
@@ -25,7 +25,6 @@ from dualview.numerics.messages import (
     evidence_of_one,
     ratio_of,
 )
-from dualview.numerics.packing import put
 from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian import conditionals, density
 from dualview.views.gaussian.auxiliary import draw_mean, marginalise_mean

@@ -23,7 +23,7 @@ from scipy.stats import qmc
 
 from dualview.columns.cells import missing_cells
 from dualview.errors import InputError
-from dualview.numerics.stacks import spread
+from dualview.numerics.linalg import spread
 from dualview.outcomes.truncated_normal import log_mass, quantiles
 from dualview.units import Whitening
 from dualview.views.base import Components

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.dispatch import register
-from dualview.numerics.packing import put
+from dualview.numerics.linalg import put
 from dualview.views.base import Array
 from dualview.views.nominal.conditionals import (
     Counts,

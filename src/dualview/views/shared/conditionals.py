@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.draws import normal
-from dualview.numerics.grouping import by_component
-from dualview.numerics.linalg import cholesky, loses_digits
+from dualview.numerics.linalg import by_component, cholesky, loses_digits
 from dualview.numerics.messages import row_times
 
 WIDTH = 16  # numbers drawn jointly; more would mix a little better, and the work grows with it

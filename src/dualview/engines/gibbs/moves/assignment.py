@@ -188,8 +188,9 @@ class Scratch(NamedTuple):
 
     evidence (G, C): ln p of the vectors of each group, and of the observations in the first, but
     for factors (C,) of the latter. message: what the user's observations say of its latent vector.
-    With one group of views a user's turn has one part: evidence then is the exponents and factors
-    are the weights, in the same memory.
+    tally (2,): the numbers of free columns and of clusters, as they change. With one group of views
+    a user's turn has one part: evidence then is the exponents and factors are the weights, in the
+    same memory.
     """
 
     weights: NDArray[np.float64]
@@ -197,6 +198,7 @@ class Scratch(NamedTuple):
     evidence: NDArray[np.float64]
     factors: NDArray[np.float64]
     message: Message
+    tally: NDArray[np.int64]
 
 
 @inlined
@@ -213,7 +215,7 @@ def gather(u, log_likelihood, offset, scratch, state):
         for c in range(evidence.shape[1]):
             evidence[g, c] = log_likelihood[g, c, u - offset]
     if evidence.shape[0] == 1:
-        weigh_columns(count_clusters(counts), factors, state)
+        weigh_columns(scratch.tally[1], factors, state)
     else:
         for c in range(factors.shape[0]):
             factors[c] = 1.0 if counts[c] >= 0 else 0.0
@@ -241,7 +243,7 @@ def weigh_part(u, alone, other, scratch, state):
     evidence, factors = scratch.evidence, scratch.factors
     if evidence.shape[0] == 1:
         return n_columns
-    weigh_columns(count_clusters(state.counts), weights[:n_columns], state)
+    weigh_columns(scratch.tally[1], weights[:n_columns], state)
     moving = other if alone else 0
     for c in range(n_columns):
         exponents[c] = evidence[moving, c]
@@ -288,7 +290,7 @@ def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state):
     """In place: the labels of a user, part after part. Returns how many clusters it has opened; or
     what is below 0, where it cannot choose."""
     labels, counts, observed = state.labels, state.counts, state.views[:-1]
-    z, agrees = labels.z, labels.agrees
+    z, agrees, tally = labels.z, labels.agrees, scratch.tally
     n_further, n_columns, n_opened, is_stale = agrees.shape[0], counts.shape[0], 0, True
     for part in range(2 * n_further + 1):
         alone = part < n_further
@@ -297,7 +299,10 @@ def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state):
             continue
         if other == 0 or agrees[other - 1, u] == 0:
             own = z[other if alone else 0, u]
-            if leave(rng, own, counts, auxiliary) >= 0 and is_marginal(state):
+            freed = leave(rng, own, counts, auxiliary) >= 0
+            tally[0] += freed
+            tally[1] -= counts[own] == 0
+            if freed and is_marginal(state):
                 retire_each(own, state.views)
                 rescore(log_likelihood, offset, u, end, own, labels.groups, observed)
                 is_stale = True
@@ -309,8 +314,10 @@ def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state):
         if chosen < 0:
             return chosen
         if chosen < n_columns:
+            tally[1] += counts[chosen] == 0
             if counts[chosen] == 0 and auxiliary.shape[0] > 0:
                 fresh = open_cluster(rng, chosen, auxiliary, state)
+                tally[0] -= 1
                 n_opened += 1
                 if not state.tabulated:
                     rescore(log_likelihood, offset, u, end, fresh, labels.groups, observed)
@@ -339,19 +346,19 @@ def assign(rng, first, end, log_likelihood, offset, auxiliary, state):
     weights = np.empty(n_columns + 1) if n_groups > 1 else factors
     exponents = np.empty(n_columns + 1) if n_groups > 1 else evidence[0]
     message = new_message(n_latent, state.noises.shape[0])
-    scratch = Scratch(weights, exponents, evidence, factors, message)
+    scratch = Scratch(weights, exponents, evidence, factors, message, tally_of(state.counts))
     return assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, state)
 
 
 @in_place
 def assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, state):
     """``assign``, with something to work in."""
-    z, groups, counts, terms = state.labels.z, state.labels.groups, state.counts, state.terms
+    z, groups, terms = state.labels.z, state.labels.groups, state.terms
     observed, latent, message = state.views[:-1], state.views[-1], scratch.message
     by_user, n_opened = not state.tabulated, 0
     for u in range(first, end):
         if auxiliary.shape[0] > 0 and (
-            count_free(counts) < room(z.shape[0]) or (n_opened > 0 and not by_user)
+            scratch.tally[0] < room(z.shape[0]) or (n_opened > 0 and not by_user)
         ):
             return u, Outcome(n_opened, -1, NO_WEIGHT)
         opened = draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state)
@@ -372,22 +379,14 @@ def assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, 
     return end, Outcome(n_opened, -1, NO_WEIGHT)
 
 
-@in_place
-def count_clusters(counts):
-    """The number of columns that have customers."""
-    n_clusters = 0
+@compiled
+def tally_of(counts):
+    """The numbers of free columns and of columns that have customers, (2,)."""
+    tally = np.zeros(2, dtype=np.int64)
     for c in range(counts.shape[0]):
-        n_clusters += counts[c] > 0
-    return n_clusters
-
-
-@in_place
-def count_free(counts):
-    """The number of free columns."""
-    n_free = 0
-    for c in range(counts.shape[0]):
-        n_free += counts[c] < 0
-    return n_free
+        tally[0] += counts[c] < 0
+        tally[1] += counts[c] > 0
+    return tally
 
 
 @inlined

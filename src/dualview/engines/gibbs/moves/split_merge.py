@@ -184,7 +184,7 @@ def members(rng, i, j, proposal, labels):
     n_groups, first, second = z.shape[0], z[0, i], z[0, j]
     for u in range(z.shape[1]):
         for k in range(1, n_groups + 1):
-            g = k % n_groups  # behavior last
+            g = k if k < n_groups else 0  # behavior last
             if (
                 (z[g, u] == first or z[g, u] == second)
                 and u != i
@@ -371,6 +371,38 @@ def relabel(splitting, first, second, j, proposal, labels):
         set_label(proposal.users[t], proposal.groups[t], column, part, labels)
 
 
+@in_place
+def choose_users(rng, n_agreeing, near, counts, splits, labels):
+    """Users i and j, whether their cluster may be split, the cluster of j, and the probability with
+    which that was chosen; j is −1 where nothing can happen."""
+    i = choose_member(rng, -1, n_agreeing, -1, labels)
+    splitting, first, chance = random(rng) < 0.5, labels.z[0, i], 1.0
+    second = first
+    if not splitting:
+        second, chance = choose_other(rng, first, counts.agreeing, near, splits)
+    n_choices = counts.agreeing[second] - splitting if second >= 0 else 0
+    j = choose_member(rng, second, n_choices, i, labels) if n_choices > 0 else -1
+    return i, j, splitting, second, chance
+
+
+@compiled
+def accept(rng, splitting, first, second, j, proposal, counts, log_weights, splits, state):
+    """In place on labels, counts and columns: A and B take the place of C, or C that of A and B."""
+    labels, sizes = state.labels, proposal.sizes
+    if splitting:
+        second = free_column(state.counts)
+    else:
+        state.counts[second] = -1
+        clear(second, counts)
+    relabel(splitting, first, second, j, proposal, labels)
+    for s in range(2) if splitting else range(2, 3):
+        column = second if s == 1 else first
+        copy_counts(sizes, s, counts, column)
+        state.counts[column], log_weights[column] = sizes.customers[s], math.nan
+        accept_by(rng, column, s, sizes.users[:, s], labels.groups, splits)
+        learn_by(column, labels.z, labels.groups, splits)
+
+
 @standalone(returns=(0, 0), work=8)
 def split_and_merge(rng, n_moves, state):
     """In place on labels, counts and columns: some moves. For each there must be a free column.
@@ -391,22 +423,14 @@ def split_and_merge(rng, n_moves, state):
     weights, near, log_weights = np.empty(3), np.empty(n_columns), np.full(n_columns, math.nan)
     whole, groups, partition = proposal.whole, labels.groups, state.partition
     for _ in range(n_moves):
-        i = choose_member(rng, -1, n_agreeing, -1, labels)
-        splitting, first, chance = random(rng) < 0.5, labels.z[0, i], 1.0
-        second = first
-        if not splitting:
-            second, chance = choose_other(rng, first, counts.agreeing, near, splits)
-        n_choices = counts.agreeing[second] - splitting if second >= 0 else 0
-        if n_choices == 0:
-            continue
-        j, log_uniform, log_sides = (
-            choose_member(rng, second, n_choices, i, labels),
-            math.log(1.0 - random(rng)),
-            0.0,
+        i, j, splitting, second, chance = choose_users(
+            rng, n_agreeing, near, counts, splits, labels
         )
-        old, new = (
-            (range(2, 3), range(2)) if splitting else (range(2), range(2, 3))
-        )  # sets that are clusters, and that may be
+        if j < 0:
+            continue
+        first, log_uniform, log_sides = labels.z[0, i], math.log(1.0 - random(rng)), 0.0
+        # sets that are clusters, and that may be
+        old, new = (range(2, 3), range(2)) if splitting else (range(2), range(2, 3))
         if splitting:
             log_sides = allocate(rng, splitting, i, j, proposal, splits, labels)
         for s in old:
@@ -420,12 +444,8 @@ def split_and_merge(rng, n_moves, state):
         for s in new:
             propose_by(rng, s, sizes.users[:, s], groups, splits)
             weights[s] = log_weight(s, s, sizes, whole, groups, partition, splits)
-        ratio = (
-            log_another(n_clusters if splitting else n_clusters - 1, partition)
-            + weights[0]
-            + weights[1]
-            - weights[2]
-        )
+        another = log_another(n_clusters if splitting else n_clusters - 1, partition)
+        ratio = another + weights[0] + weights[1] - weights[2]
         ratio += math.log(chance * (sizes.agreeing[2] - 1.0) / sizes.agreeing[1])
         # A split still lacks c, and a merge q_z. Both are at most 1, so what is refused without
         # them would be with them.
@@ -433,22 +453,10 @@ def split_and_merge(rng, n_moves, state):
             ratio += math.log(chance_of_other(first, counts.agreeing, splits))
         elif not splitting and log_uniform < -ratio:
             log_sides = allocate(rng, splitting, i, j, proposal, splits, labels)
-        if not log_uniform < (ratio - log_sides if splitting else log_sides - ratio):
-            continue
-        n_splits, n_merges = n_splits + splitting, n_merges + (not splitting)
-        n_clusters += 1 if splitting else -1
-        if splitting:
-            second = free_column(state.counts)
-        else:
-            state.counts[second] = -1
-            clear(second, counts)
-        relabel(splitting, first, second, j, proposal, labels)
-        for s in new:
-            column = second if s == 1 else first
-            copy_counts(sizes, s, counts, column)
-            state.counts[column], log_weights[column] = sizes.customers[s], math.nan
-            accept_by(rng, column, s, sizes.users[:, s], groups, splits)
-            learn_by(column, labels.z, groups, splits)
+        if log_uniform < (ratio - log_sides if splitting else log_sides - ratio):
+            accept(rng, splitting, first, second, j, proposal, counts, log_weights, splits, state)
+            n_splits, n_merges = n_splits + splitting, n_merges + (not splitting)
+            n_clusters += 1 if splitting else -1
     return n_splits, n_merges
 
 

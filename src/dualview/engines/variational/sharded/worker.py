@@ -1,4 +1,9 @@
-"""What one process keeps of the shards: as many as its memory has room for, in working units.
+"""What one process does with shards: it keeps as many as its memory has room for, in working units,
+and answers questions about them.
+
+A task is a function of a shard and of an argument, which holds parameters and vectors of the
+shard's own users. What is returned is a sum over the shard, or vectors of its own users, so that
+nobody can tell who did what.
 
 Shards are gone through in the same order again and again, so that those that were read first stay,
 and the others are read each time. Throwing out the one that was not used for the longest would
@@ -7,6 +12,8 @@ throw out each just before it is needed.
 
 import math
 import os
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,13 +22,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dualview.behaviors.likelihoods.systems import SparseRows
-from dualview.engines.variational.sharded.recipes import Recipe
+from dualview.engines.variational.responsibilities import Recipe, Vectors
 from dualview.shards import Shards
 from dualview.units import Whitening
+from dualview.views.soft_vectors import SoftVectors
 
 Array = NDArray[np.float64]
 
 _SHARE = 0.25  # of a process's memory, for shards
+_MOST_FITS = 2  # whose shards a process keeps
 
 
 class ThreadUnits(NamedTuple):
@@ -46,6 +55,15 @@ class Source:
     cache: float | None
     features: Whitening | None = None
     threads: ThreadUnits = _AS_GIVEN
+
+
+class Task(NamedTuple):
+    """A function of a shard, of "users" or of "threads" by its number, and an argument."""
+
+    function: Callable[[Any, Any], Any]
+    kind: str
+    number: int
+    argument: Any = None
 
 
 class Regression(NamedTuple):
@@ -86,6 +104,10 @@ class LoadedShards:
     def __post_init__(self) -> None:
         self.shards = Shards(self.source.folder)
 
+    def shard(self, kind: str, number: int) -> "LoadedUsers | Regression":
+        """The shard of users or of threads."""
+        return LoadedUsers(self, number) if kind == "users" else self.regression(number)
+
     def features(self, number: int) -> Array:
         """Features of the users of a shard, in working units, (U, D)."""
         found = self.kept.get(("users", number))
@@ -120,16 +142,17 @@ class LoadedShards:
     def rows(self, number: int, recipe: Recipe) -> tuple[Array, float]:
         """q(z) of the users of a shard, and its entropy; made anew unless it was the last one asked
         for."""
-        number_before, *found = self._rows.get(number, (-1, None, 0.0))
-        if number_before != recipe.number:
-            rows, entropy = recipe.rows(self.features(number))
-            before = self._rows.pop(number, None)
-            self.used -= 0 if before is None else before[1].nbytes
-            if self.used + rows.nbytes <= self.room:
-                self._rows[number] = recipe.number, rows, entropy
-                self.used += rows.nbytes
-            return rows, entropy
-        return found[0], found[1]  # type: ignore[return-value]
+        known = self._rows.get(number)
+        if known is not None and known[0] == recipe.number:
+            return known[1:]
+        rows, entropy = recipe.rows(LoadedUsers(self, number).observed)
+        if known is not None:
+            del self._rows[number]
+            self.used -= known[1].nbytes
+        if self.used + rows.nbytes <= self.room:
+            self._rows[number] = recipe.number, rows, entropy
+            self.used += rows.nbytes
+        return rows, entropy
 
     def _keep(self, name: tuple[str, int], value: Any, size: int) -> None:
         if self.used + size <= self.room:
@@ -137,7 +160,42 @@ class LoadedShards:
             self.used += size
 
 
-def room_for_shards(cache: float | None, n_processes: int, limit: float | None = None) -> float:
+class LoadedUsers(NamedTuple):
+    """A shard of users, as :class:`dualview.engines.variational.users.UserShard`."""
+
+    loaded: LoadedShards
+    number: int
+
+    @property
+    def observed(self) -> Vectors:
+        return {"features": SoftVectors(self.loaded.features(self.number))}
+
+    def rows(self, recipe: Recipe) -> tuple[Array, float]:
+        return self.loaded.rows(self.number, recipe)
+
+
+_loaded: dict[str, LoadedShards] = {}
+_lock = threading.Lock()
+
+
+def run(source: Source, task: Task, n_processes: int = 1, limit: float | None = None) -> Any:
+    """What a task returns, one thread of this process at a time. limit: bytes of memory that the
+    process may use. Shards of earlier fits make room."""
+    with _lock:
+        if source.key not in _loaded:
+            while len(_loaded) >= _MOST_FITS:
+                del _loaded[next(iter(_loaded))]
+            room = _room_for_shards(source.cache, n_processes, limit)
+            _loaded[source.key] = LoadedShards(source, room)
+        return task.function(_loaded[source.key].shard(task.kind, task.number), task.argument)
+
+
+def forget(source: Source) -> None:
+    """Let go of what this process keeps of a fit."""
+    _loaded.pop(source.key, None)
+
+
+def _room_for_shards(cache: float | None, n_processes: int, limit: float | None) -> float:
     """Bytes of shards that a process keeps: what was asked for, or a share of its memory. limit:
     the process's own."""
     if cache is not None:

@@ -1,7 +1,8 @@
-"""A fit to data in shards: their units, their model, and a posterior of draws from the variational
-approximation."""
+"""The problem of data in shards: their units, their model, and who works on them."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -9,39 +10,33 @@ import numpy as np
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from threadpoolctl import threadpool_limits
 
 from dualview.behaviors.likelihoods.restricted import Left, median_noise, spectrum_of
 from dualview.behaviors.likelihoods.systems import solve
 from dualview.chains.chains import is_configured
-from dualview.chains.seeds import seed_sequence
 from dualview.checks import check_range, memory, names_text
-from dualview.engines.starts import KMeansStart, check_init
-from dualview.engines.variational.engine import Maker, VariationalEngine
-from dualview.engines.variational.sharded.data import ShardedData
-from dualview.engines.variational.sharded.equations import ShardedEquations, Totals
-from dualview.engines.variational.sharded.loaded import Source, ThreadUnits
-from dualview.engines.variational.sharded.mean_field import ShardedMeanField
+from dualview.engines.variational.sharded.equations import (
+    ShardedEquations,
+    ThreadTotals,
+    totals_of,
+)
 from dualview.engines.variational.sharded.model import ShardedModel
-from dualview.engines.variational.sharded.pools import DaskPool, Pool, ProcessPool, ThisProcess
-from dualview.engines.variational.sharded.recipes import Given, Nearest
+from dualview.engines.variational.sharded.users import ShardedUsers
+from dualview.engines.variational.sharded.worker import Source, ThreadUnits
+from dualview.engines.variational.sharded.workers import (
+    DaskCluster,
+    LocalProcesses,
+    ThisProcess,
+    Workers,
+)
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import Problem, describe_model
-from dualview.inputs.variational_fit import (
-    distinct_starts,
-    facts_of,
-    generators,
-    posterior_of,
-    progress_line,
-    start_generators,
-)
 from dualview.numerics.parallel import n_cores
-from dualview.posterior import Posterior
 from dualview.shards import Shards
-from dualview.units import GaussianPrior, Whitening
+from dualview.units import GaussianPrior, Whitening, shrinkage_share
 
 Array = NDArray[np.float64]
 
@@ -53,43 +48,33 @@ _LEAST_LEFT = (
 _BYTES = 12  # of a user in a draw that is kept whole: cluster and coefficient
 
 
-def fit_shards(estimator: BaseEstimator, parameters: Parameters, shards: Shards) -> Posterior:
-    """The posterior of draws from q; sets the estimator's n_features_in_ and feature_names_in_."""
+@contextmanager
+def problem_of_shards(
+    estimator: BaseEstimator, parameters: Parameters, shards: Shards
+) -> Iterator[Problem]:
+    """The problem, while its workers are there; sets the estimator's n_features_in_ and
+    feature_names_in_."""
     _check(parameters, shards)
     names = shards.feature_names
     estimator.n_features_in_ = len(names)
     estimator.__dict__.pop("feature_names_in_", None)
     if names != [f"x{j}" for j in range(len(names))]:
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    seed = seed_sequence(parameters.random_state)
-    *seeds, _ = generators(parameters, seed)
-    with (
-        pool_of(parameters.n_jobs) as pool,
-        threadpool_limits(1),
-        progress_line(parameters.progress) as progress,
-    ):
-        fit = build_shard_model(
-            parameters,
-            ShardedData(shards, pool, Source(uuid4().hex, str(shards.folder), shards.cache)),
-        )
-        fitted = VariationalEngine().ascents(
-            _starts(parameters, fit.model, start_generators(parameters, seeds, seed)),
-            progress,
-            parameters.max_time,
-        )
-        return posterior_of(parameters, fit, fitted, seeds, facts_of(fitted, None))
+    with workers_of(parameters.n_jobs) as workers:
+        source = Source(uuid4().hex, str(shards.folder), shards.cache)
+        yield build_shard_model(parameters, ShardedUsers(shards, workers, source))
 
 
-def pool_of(n_jobs: int | None) -> Pool:
+def workers_of(n_jobs: int | None) -> Workers:
     """Who works: as joblib's context says, where there is one; else as many processes as n_jobs, or
     this one."""
     backend, default = get_active_backend()
     if type(backend).__name__ == "DaskDistributedBackend":
-        return DaskPool(backend.client)
+        return DaskCluster(backend.client)
     if n_jobs is None:
         n_jobs = default if is_configured() else 1
     n = n_cores() + 1 + n_jobs if n_jobs < 0 else n_jobs
-    return ProcessPool(n) if n > 1 else ThisProcess()
+    return LocalProcesses(n) if n > 1 else ThisProcess()
 
 
 def _check(parameters: Parameters, shards: Shards) -> None:
@@ -99,15 +84,16 @@ def _check(parameters: Parameters, shards: Shards) -> None:
         raise InputError(
             f'Shards are for engine="variational"; this estimator has engine="{engine}".'
         )
-    for name in ("link", "pooling", "agreement", "columns", "checkpoint"):
+    for name in ("link", "pooling", "agreement", "columns"):
         if getattr(parameters, name) is not None:
             raise InputError(
                 f"Fits to shards do not have {name} yet: leave it out, or fit in memory."
             )
-    for name in ("feature_prior", "behavior_prior"):
-        given = getattr(parameters, name)
-        if isinstance(given, str) and given != "diagonal":
-            raise InputError(f'{name}="{given}" is not for shards: give a GaussianPrior, or None.')
+    if isinstance(parameters.behavior_prior, str):
+        raise InputError(
+            f'behavior_prior="{parameters.behavior_prior}" is not for shards: give a '
+            "GaussianPrior, or None."
+        )
     if parameters.n_clusters is not None and parameters.n_clusters > shards.n_users:
         raise InputError(
             f"n_clusters must be at most the number of users, {shards.n_users}; got "
@@ -125,13 +111,13 @@ def _check(parameters: Parameters, shards: Shards) -> None:
         )
 
 
-def build_shard_model(parameters: Parameters, raw: ShardedData) -> Problem:
+def build_shard_model(parameters: Parameters, raw: ShardedUsers) -> Problem:
     """The model of shards."""
     shards = raw.shards
     units = {"features": _feature_units(parameters, raw)}
     threads, noise_variance = ThreadUnits(), None
     if shards.n_threads:
-        totals = Totals.of(raw)
+        totals = totals_of(raw)
         noise_variance = _noise_constant(raw, totals)
         given = parameters.behavior_prior
         prior = given if isinstance(given, GaussianPrior) else _latent_prior(raw, totals)
@@ -140,9 +126,8 @@ def build_shard_model(parameters: Parameters, raw: ShardedData) -> Problem:
         sd = float(np.sqrt(noise_variance))
         threads = ThreadUnits(float(units["behavior"].factor[0, 0]) / sd, float(prior.mean[0]), sd)
     spec = describe_model(parameters, units, _behavior_of(shards))
-    data = raw.in_units(units["features"], threads)
     model = ShardedModel.of(
-        data,
+        raw.in_units(units["features"], threads),
         units["features"].n_dims,
         spec.partition_prior,
         noise_variance,
@@ -153,14 +138,15 @@ def build_shard_model(parameters: Parameters, raw: ShardedData) -> Problem:
     return Problem(known, spec, model, known.coords() | {"coefficient": []})
 
 
-def _feature_units(parameters: Parameters, raw: ShardedData) -> Whitening:
+def _feature_units(parameters: Parameters, raw: ShardedUsers) -> Whitening:
     names, prior = raw.shards.feature_names, parameters.feature_prior
     if isinstance(prior, GaussianPrior):
         prior.check_size(len(names), "feature_prior")
         return Whitening.of(prior)
     moments = raw.feature_moments()
     check_range(moments.largest, "X", names)
-    units = Whitening.of_moments(*moments, diagonal=prior == "diagonal")
+    looked_at = raw.observed["features"].means
+    units = Whitening.of_moments(*moments, share=shrinkage_share(looked_at, prior))
     if units.n_dims == 0:
         raise InputError("All features of the shards are constant: there is nothing to cluster by.")
     if units.n_dims < len(names):
@@ -170,12 +156,12 @@ def _feature_units(parameters: Parameters, raw: ShardedData) -> Whitening:
             f"The features span {units.n_dims} of {len(names)} dimensions{which}. The model "
             "works in those they span.",
             DataWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     return units
 
 
-def _outcome_variance(totals: Totals) -> float:
+def _outcome_variance(totals: ThreadTotals) -> float:
     n, variance = totals.outcome.n, float(totals.outcome.scatter[0, 0]) / (totals.outcome.n - 1)
     if not np.sqrt(variance) > 1e-14 * float(totals.outcome.largest[0]):
         raise InputError(
@@ -185,7 +171,7 @@ def _outcome_variance(totals: Totals) -> float:
     return variance
 
 
-def _noise_constant(raw: ShardedData, totals: Totals) -> float:
+def _noise_constant(raw: ShardedUsers, totals: ThreadTotals) -> float:
     """σ_0² of (M9): the noise that the restricted likelihood of one cluster estimates, as in
     memory."""
     variance, outcome = _outcome_variance(totals), totals.outcome
@@ -208,7 +194,7 @@ def _noise_constant(raw: ShardedData, totals: Totals) -> float:
     )
 
 
-def _latent_prior(raw: ShardedData, totals: Totals) -> GaussianPrior:
+def _latent_prior(raw: ShardedUsers, totals: ThreadTotals) -> GaussianPrior:
     """Mean and variance of the ridge estimate, (M11)."""
     unit = float(f"{totals.weight / totals.outcome.n:.12g}") or 1.0
     penalty = _RIDGE * unit**2
@@ -230,23 +216,6 @@ def _latent_prior(raw: ShardedData, totals: Totals) -> GaussianPrior:
             "behavior_prior=GaussianPrior(m, variance)."
         )
     return GaussianPrior(float(estimate.mean()), variance)
-
-
-def _starts(parameters: Parameters, model: Any, seeds: list[np.random.Generator]) -> list[Maker]:
-    """What makes q to start from: k-means of the users who are looked at, others where they are
-    nearest, or labels."""
-    labels = check_init(parameters.engine.init, model.n_users, parameters.n_clusters)
-    bases: list[Nearest | Given] = []
-    if labels is not None:
-        bases.append(Given(labels, int(labels.max()) + 1))
-    else:
-        x = model.data.features
-        starts = distinct_starts([KMeansStart(x, parameters.n_clusters)(rng) for rng in seeds])
-        bases += [
-            Nearest(np.stack([x[z == k].mean(axis=0) for k in range(int(z.max()) + 1)]))
-            for z in starts
-        ]
-    return [lambda latent, base=base: ShardedMeanField.begun(model, base, latent) for base in bases]  # type: ignore[misc]
 
 
 def _behavior_of(shards: Shards) -> dict[str, Any] | None:
