@@ -21,7 +21,7 @@ from dualview.partitions.alpha import (
     concentration,
     concentration_from_text,
 )
-from dualview.runs import run as runs
+from dualview.runs.run import load_run
 
 SHORT = {"n_warmup": 10, "n_draws": 20, "n_chains": 1}
 X = np.random.default_rng(1).standard_normal((14, 2))
@@ -164,8 +164,8 @@ def test_the_command_line_takes_a_prior_and_resuming_keeps_it(
     assert not out.exists()
     assert cli.main([*command, "--alpha", "gamma(2,4)"]) == 0
     assert "Prior of the concentration alpha: gamma(2, 4)." in capsys.readouterr().out
-    assert runs.summarise(out)["alpha_prior"] == "gamma(2, 4)"
+    assert load_run(out).posterior_.alpha_prior == "gamma(2, 4)"
     assert cli.main([*command, "--alpha", "paper"]) == 2
     assert "alpha was 'gamma(2, 4)', now 'inverse gamma(0.5, 0.5)'" in capsys.readouterr().err
     assert cli.main(["resume", str(out), "--draws", "12", "--quiet"]) == 0
-    assert runs.summarise(out)["alpha_prior"] == "gamma(2, 4)"
+    assert load_run(out).posterior_.alpha_prior == "gamma(2, 4)"
