@@ -19,7 +19,8 @@ from dualview.outcomes import (
     NormalMixture,
     RankingMixture,
 )
-from dualview.runs.run import Request, behavior_of, load_run, read_observations
+from dualview.runs.request import Request, behavior_of, read_observations
+from dualview.runs.run import load_run
 
 
 def predict_run(

@@ -1,5 +1,5 @@
-"""Tables that come to a fit from pipes: copies stay in the run's folder, for everything that reads
-the tables again."""
+"""Tables before a run: their codebook, a folder of shards, and copies of those that come from
+pipes."""
 
 import hashlib
 import os
@@ -8,11 +8,47 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dualview.errors import DualViewError
+from dualview.columns import codebook_text, describe_columns
+from dualview.errors import DualViewError, InputError
 from dualview.files.reading import copy_stream, is_stream
-from dualview.files.writing import make_folder
+from dualview.files.writing import check_place, make_folder, write_whole, wrote
+from dualview.inputs.sharding import shard_tables
+from dualview.inputs.tables import read_table
+from dualview.settings import Columns
 
-_FOLDER = "inputs"
+_WIDTH = 80  # of a reason in the printed codebook; the file has it whole
+_FOLDER = "inputs"  # of a run, with the copies
+
+
+def write_codebook(users: Path, out: Path | None, user_column: str) -> str:
+    """Write the codebook of a table to a TOML file and return a table to read; without a file,
+    return the TOML."""
+    if out is not None:
+        check_place(out)
+    table = read_table(users, [user_column]).drop(columns=user_column, errors="ignore")
+    if not table.shape[1]:
+        raise InputError(
+            f"{users} has no columns besides {user_column!r}: there is nothing to describe."
+        )
+    if out is None:
+        return codebook_text(table)
+    write_whole(out, codebook_text(table).encode())
+    described = describe_columns(table)
+    shown = described.to_string(
+        index=False, max_colwidth=_WIDTH, formatters={"missing": "{:.3f}".format}
+    )
+    return f"{shown}\n{wrote(out)}"
+
+
+def write_shards(
+    users: Path, threads: Path | None, out: Path, names: Columns, sizes: tuple[int, int], drop: bool
+) -> str:
+    """Write the folder, and return a text on what is in it."""
+    shards, notes = shard_tables(out, users, threads, names, sizes, drop)
+    told = f"{shards!r}".removeprefix("Shards(").removesuffix(")")
+    lines = [f"{note}." for note in notes]
+    fit = f'To fit: dv.DualViewMixture(engine="variational").fit(dv.Shards({str(out)!r}))'
+    return "\n".join([*lines, f"Wrote {out}: {told}.", fit])
 
 
 @contextmanager
