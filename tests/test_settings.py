@@ -322,7 +322,7 @@ def test_runs_are_told_apart_by_any_setting_that_has_an_effect() -> None:
 
 def test_settings_of_an_estimator_are_those_of_the_request(tmp_path: Path) -> None:
     settings = replace(all_changed(Settings), partition=None)
-    model = runs.estimator(settings, tmp_path, 1, quiet=True)
+    model = runs.build_estimator(settings, tmp_path, 1, quiet=True)
     parameters = model.get_params()
     assert parameters.pop("alpha") == dv.Gamma(2, 4)
     assert parameters.pop("engine") == dv.Variational()
@@ -330,12 +330,12 @@ def test_settings_of_an_estimator_are_those_of_the_request(tmp_path: Path) -> No
     for name, value in asdict(settings).items():
         if parameter_name(name) in parameters and name not in ("n_whole", *defaults(dv.Gibbs)):
             assert parameters[parameter_name(name)] == value
-    chains = runs.estimator(replace(settings, engine="gibbs"), tmp_path, 1, quiet=True).engine
+    chains = runs.build_estimator(replace(settings, engine="gibbs"), tmp_path, 1, quiet=True).engine
     assert chains == dv.Gibbs(n_warmup=2, thin=3, max_draws=2)
     process = replace(settings, n_clusters=None, partition="pitman-yor(0.5)")
-    assert runs.estimator(process, None, 1, quiet=True).n_clusters == dv.PitmanYor(0.5)
+    assert runs.build_estimator(process, None, 1, quiet=True).n_clusters == dv.PitmanYor(0.5)
     with pytest.raises(InputError, match="partition is for an inferred number"):
-        runs.estimator(all_changed(Settings), tmp_path, 1, quiet=True)
+        runs.build_estimator(all_changed(Settings), tmp_path, 1, quiet=True)
 
 
 def test_the_command_line_shows_its_help_without_heavy_imports() -> None:

@@ -481,7 +481,7 @@ def documented(record: type) -> Callable[[type[T]], type[T]]:
 
     def decorate(cls: type[T]) -> type[T]:
         text = str(cls.__doc__).rstrip()
-        cls.__doc__ = "\n".join([text, *map(paragraph, fields(record))])  # type: ignore[arg-type]
+        cls.__doc__ = "\n".join([text, *map(paragraph, fields(record))])
         return cls
 
     return decorate

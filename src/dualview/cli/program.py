@@ -39,9 +39,7 @@ Command = Callable[..., None]
 class WorkSettings:
     """How a command that fits works."""
 
-    jobs: int = setting(
-        -1, "Chains to run in parallel; by default as many as there are cores.", least=-1
-    )
+    jobs: int = setting(-1, "Chains to run in parallel; by default as many as there are cores.")
     quiet: bool = setting(False, "Print errors and the summary only.")
 
 
@@ -115,7 +113,8 @@ def program(line: CommandLine, help_all: bool = False) -> "cyclopts.App":
         several = (
             cyclopts.Parameter(consume_multiple=(1, None)) if command in line.several else None
         )
-        brief = {} if help_all or command not in line.brief else _brief(command, line.brief)
+        is_brief = command in line.brief and not help_all
+        brief = _brief(command, line.brief[command]) if is_brief else {}
         app.command(command, default_parameter=several, **brief)
     return app
 
@@ -128,11 +127,11 @@ def _shown_default(value: Any) -> Any:
     return None if value is False or value == -1 else value
 
 
-def _brief(command: Command, brief: Mapping[Command, tuple[str, ...]]) -> dict[str, Any]:
+def _brief(command: Command, left_out: Sequence[str]) -> dict[str, Any]:
     """How a command shows the usual options only, and where the others are."""
     from cyclopts.help import DefaultFormatter
 
-    hidden = {f"--{option_name(name)}" for name in brief[command]}
+    hidden = {f"--{option_name(name)}" for name in left_out}
     for parameter in signature(command).parameters.values():
         if (panel := RECORDS.get(parameter.annotation)) is not None:
             names = {item.name for item in fields(parameter.annotation)} - {*panel.usual}

@@ -26,15 +26,15 @@ from dualview.files.reading import readable_json
 from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import make_folder, write_json, write_whole
 from dualview.forum.activity import MEANINGS
-from dualview.forum.data import ForumData, ForumThreads, forum_data
+from dualview.forum.data import ForumData, ForumThreads, prepare_forum
 from dualview.forum.example import example_posts
 from dualview.forum.options import GONE, ForumOptions
-from dualview.forum.roles import roles, roles_text
-from dualview.forum.scores import Evaluation, baselines, evaluate
+from dualview.forum.roles import describe_roles, roles_text
+from dualview.forum.scores import Evaluation, evaluate, fit_baselines
 from dualview.mixture import DualViewMixture
 from dualview.outcomes import NormalMixture
 from dualview.runs.request import Longer, Request, check_settings
-from dualview.runs.run import check_whole, estimator, fit_run, load_run
+from dualview.runs.run import build_estimator, check_complete, fit_run, load_run
 from dualview.settings import Settings, column_option_name, command_words, option_words
 
 
@@ -61,7 +61,7 @@ def run_forum(
         raise InputError("Give either a file of posts, or --example for a simulated forum.")
     say("Making a forum." if posts is None else f"Reading {posts}.")
     made = example_posts(seed=settings.seed) if posts is None else None
-    data = forum_data(posts if made is None else made, options)
+    data = prepare_forum(posts if made is None else made, options)
     clock.mark("read")
     for note in data.notes:
         say(note[0].upper() + note[1:] + ".")
@@ -80,14 +80,14 @@ def run_forum(
     say("Fitting the single model, to compare.")
     single = _single(data, out, settings, n_jobs, quiet)
     clock.mark("single")
-    predictive = baselines(data)
+    predictive = fit_baselines(data)
     clock.mark("ridge")
     for name, fitted in (("dual", model), ("single", single)):
         predicted = fitted.predict_outcome(data.test.behavior)
         assert isinstance(predicted, NormalMixture)
         predictive[name] = predicted
     evaluation = evaluate(data, predictive)
-    found = roles(data, model)
+    found = describe_roles(data, model)
     clock.mark("evaluation")
     converged = {"dual": model.posterior_.converged, "single": single.posterior_.converged}
     _write_results(data, model, out, found, evaluation, predictive, converged, clock.seconds)
@@ -282,11 +282,11 @@ def _single(
         agreement=None,
         feature_prior=None,
     )
-    model = estimator(alone, out / "single", n_jobs, quiet)
+    model = build_estimator(alone, out / "single", n_jobs, quiet)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it
         model.fit(None, data.behavior)
-    check_whole(model.posterior_, settings, "the same command continues the run")
+    check_complete(model.posterior_, settings, "the same command continues the run")
     return model
 
 

@@ -67,7 +67,7 @@ class Evaluation:
     verdict: str
 
 
-def baselines(data: ForumData) -> dict[str, NormalMixture]:
+def fit_baselines(data: ForumData) -> dict[str, NormalMixture]:
     """Predictive distributions of the test threads by everything but the mixtures."""
     train, test = data.training, data.test
     predictive = {"ridge": _ridge(train, test, [RARE]), "mean": _mean(train, test)}

@@ -13,7 +13,7 @@ from dualview.files.reading import readable_json
 from dualview.files.writing import write_json
 from dualview.posterior.checks.model_checks import Check, Checks
 from dualview.runs.comparison import check_unchanged, own_digest
-from dualview.runs.request import Request, behavior_of, read_inputs
+from dualview.runs.request import Request, build_behavior, read_inputs
 from dualview.runs.run import load_run
 
 FILE = "checks.json"
@@ -27,7 +27,7 @@ def check_run(folder: Path, *, refit: bool = True, seed: int = 0) -> str:
     users, observed = read_inputs(request)
     behavior = None
     if observed is not None:
-        behavior = behavior_of(request, observed, users.ids)
+        behavior = build_behavior(request, observed, users.ids)
         check_unchanged(folder, behavior.fingerprint())
     found = model.set_params(**_settings(request)).check(behavior, refit=refit, seed=seed)
     content = {"made_with": own_digest(folder, model.posterior_), **as_plain(found)}

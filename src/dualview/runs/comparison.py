@@ -25,8 +25,8 @@ from dualview.files.writing import write_json
 from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
 from dualview.posterior import Posterior
-from dualview.runs.request import Request, behavior_of, read_inputs
-from dualview.runs.run import estimator_of_fit, load_run
+from dualview.runs.request import Request, build_behavior, read_inputs
+from dualview.runs.run import load_run, rebuild_estimator
 
 FILE = "comparison.json"
 _SHOWN = 5
@@ -184,7 +184,7 @@ def rank_runs(
             raise InputError(
                 f"{folder} was fitted without threads or answers, so it predicts no outcomes."
             )
-        behavior = behavior_of(requests[name], observed, users.ids)
+        behavior = build_behavior(requests[name], observed, users.ids)
         check_unchanged(folder, behavior.fingerprint())
         called = requests[name].observations
         first = first or (folder, observed, called)
@@ -197,7 +197,7 @@ def rank_runs(
         if folds is None:
             models[name].behavior_ = ordered
         else:
-            models[name] = estimator_of_fit(requests[name], models[name].posterior_, ordered)
+            models[name] = rebuild_estimator(requests[name], models[name].posterior_, ordered)
         described[name] = _described(
             requests[name], 0 if users.features is None else users.features.shape[1]
         )

@@ -52,7 +52,7 @@ def write_shards(
 
 
 @contextmanager
-def kept_streams(run: Path) -> Iterator[Callable[[str | None, str], str | None]]:
+def keep_streams(run: Path) -> Iterator[Callable[[str | None, str], str | None]]:
     """A function that copies what a pipe gives to the run's folder and returns the copy's path;
     other paths stay.
 

@@ -214,7 +214,7 @@ def read_observations(
     )
 
 
-def behavior_of(request: Request, observed: Threads | Answers, users: list[str]) -> Any:
+def build_behavior(request: Request, observed: Threads | Answers, users: list[str]) -> Any:
     """The behavior that the observations of users with these ids are."""
     if isinstance(observed, Answers):
         return observed.behavior(users)

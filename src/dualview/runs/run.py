@@ -21,27 +21,27 @@ from dualview.partitions.alpha import concentration_from_text
 from dualview.partitions.choice import partition_process
 from dualview.posterior import Posterior, load
 from dualview.runs.about_answers import write_about
-from dualview.runs.preparation import kept_streams
-from dualview.runs.request import Request, behavior_of, check_folder, read_inputs
+from dualview.runs.preparation import keep_streams
+from dualview.runs.request import Request, build_behavior, check_folder, read_inputs
 from dualview.runs.summaries import summarize, summary_text, user_table
 from dualview.settings import Settings
 
 
 def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
     """Fit what is asked, or continue where the folder's files stop; returns a summary in words."""
-    with kept_streams(folder) as keep:
+    with keep_streams(folder) as keep:
         request = request.without_streams(keep)
         return _fit_run(request, folder, n_jobs, quiet)
 
 
 def _fit_run(request: Request, folder: Path, n_jobs: int, quiet: bool) -> str:
     users, observed = read_inputs(request)
-    behavior = None if observed is None else behavior_of(request, observed, users.ids)
+    behavior = None if observed is None else build_behavior(request, observed, users.ids)
     make_folder(folder)
     if not quiet and observed is not None:
         for note in observed.notes:
             print(f"dualview: {note}", file=sys.stderr)
-    model = estimator(request.settings, folder, n_jobs, quiet)
+    model = build_estimator(request.settings, folder, n_jobs, quiet)
     if request.kinds is not None:
         model.set_params(columns=read_columns_file(request.kinds))
     features = None
@@ -52,7 +52,7 @@ def _fit_run(request: Request, folder: Path, n_jobs: int, quiet: bool) -> str:
     write_whole(folder / "users.csv", csv_bytes(user_table(model)))
     if isinstance(observed, Answers):
         write_about(folder, observed, request.answers)
-    check_whole(
+    check_complete(
         model.posterior_,
         request.settings,
         f"to continue, give the same command, or: {resume_command(folder)}",
@@ -65,7 +65,9 @@ def _fit_run(request: Request, folder: Path, n_jobs: int, quiet: bool) -> str:
     return f"{text}\nWrote {folder / 'posterior.nc'} and {folder / 'users.csv'}."
 
 
-def estimator(settings: Settings, folder: Path | None, n_jobs: int, quiet: bool) -> DualViewMixture:
+def build_estimator(
+    settings: Settings, folder: Path | None, n_jobs: int, quiet: bool
+) -> DualViewMixture:
     """An estimator with these settings that saves to a folder, if any, with a progress bar on a
     terminal unless quiet."""
     if settings.partition is not None and settings.n_clusters is not None:
@@ -96,7 +98,7 @@ def _more(post: Posterior, settings: Settings) -> str:
     return f" --max-draws {2 * post.length.n_iterations // settings.thin}"
 
 
-def check_whole(post: Posterior, settings: Settings, advice: str) -> None:
+def check_complete(post: Posterior, settings: Settings, advice: str) -> None:
     """Raise KeyboardInterrupt where Ctrl-C has ended a fit before its end; advice: how to continue
     it."""
     if post.length is None or post.length.ended != "interrupted":
@@ -169,8 +171,8 @@ def load_run(folder: Path) -> DualViewMixture:
     return DualViewMixture.from_posterior(load(path))
 
 
-def estimator_of_fit(request: Request, post: Posterior, behavior: Any) -> DualViewMixture:
+def rebuild_estimator(request: Request, post: Posterior, behavior: Any) -> DualViewMixture:
     """The estimator of a finished run with its settings and its data, as it was after its fit."""
-    model = estimator(request.settings, None, n_jobs=-1, quiet=True)
+    model = build_estimator(request.settings, None, n_jobs=-1, quiet=True)
     model._take(Posterior(post.tree, behavior), behavior)
     return model
