@@ -105,10 +105,10 @@ def program(line: CommandLine, help_all: bool = False) -> "cyclopts.App":
     )
     # as decorators would, if cyclopts were always there
     for place, (record, panel) in enumerate(RECORDS.items()):
-        group = (
-            {} if panel.title is None else {"group": cyclopts.Group(panel.title, sort_key=place)}
-        )
-        cyclopts.Parameter(name="*", name_transform=panel.option, **group)(record)
+        options: dict[str, Any] = {"name": "*", "name_transform": panel.option}
+        if panel.title is not None:  # else the options are among the command's own
+            options["group"] = cyclopts.Group(panel.title, sort_key=place)
+        cyclopts.Parameter(**options)(record)
     for command in line.commands:
         several = (
             cyclopts.Parameter(consume_multiple=(1, None)) if command in line.several else None
