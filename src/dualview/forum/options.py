@@ -167,12 +167,11 @@ class ForumOptions(ForumSettings):
             raise InputError(
                 f"There is no option {', '.join(unknown)}; there are {', '.join(names)}."
             )
-        return cls(
-            **{
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in options.items()
-            }
-        )
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in options.items()
+        }
+        return cls(**given)
 
     @property
     def logarithm(self) -> bool:
