@@ -80,11 +80,11 @@ def forum_of(words: list[str]) -> tuple[str, Path, Options]:
 
 def read(path: Path, options: Options, n_users: int) -> ForumData:
     """The forum with about this many users: those who were early in the most training threads."""
-    first = dv.read_forum(path, **options)
+    first = dv.forum.read_forum(path, **options)
     counts = np.sort(np.asarray((first.training.participation > 0).sum(axis=0)).ravel())[::-1]
     if len(counts) <= n_users:
         return first
-    return dv.read_forum(path, **{**options, "min_threads": int(counts[n_users - 1])})
+    return dv.forum.read_forum(path, **{**options, "min_threads": int(counts[n_users - 1])})
 
 
 def subset(threads: ForumThreads, rows: NDArray[np.intp]) -> ForumThreads:
@@ -214,7 +214,7 @@ def finished(asked: argparse.Namespace) -> Iterator[str]:
         "R-hat | of | Least effective size | of | Clusters |"
     )
     for name, path, options in map(forum_of, asked.forum):
-        yield finished_row(name, dv.read_forum(path, **options), asked.seconds or 600.0)
+        yield finished_row(name, dv.forum.read_forum(path, **options), asked.seconds or 600.0)
 
 
 def coverage(asked: argparse.Namespace) -> Iterator[str]:
@@ -223,7 +223,7 @@ def coverage(asked: argparse.Namespace) -> Iterator[str]:
         "largest R-hat |"
     )
     for name, path, options in map(forum_of, asked.forum):
-        data = dv.read_forum(path, **options)
+        data = dv.forum.read_forum(path, **options)
         for model in SPREAD:
             yield coverage_row(name, data, model, asked.seconds or 120.0)
 

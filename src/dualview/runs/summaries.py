@@ -57,7 +57,7 @@ def summarize(model: DualViewMixture) -> dict[str, Any]:
         "certainty": certainty_text(post.flat("z"), estimate),
         "agreement": crosstab.text(post),
         "clusters_in_an_average_draw": float(post["n_clusters"].mean()),
-        "alpha_prior": post.alpha_prior,
+        "alpha_prior": post.spec.alpha_prior,
         "converged": post.converged,
         "verdict": post.verdict(),
     }
@@ -182,10 +182,10 @@ def plot_run(model: DualViewMixture, folder: Path) -> list[Path]:
     }
     if post.n_users <= 5000:
         pictures["similarity"] = lambda: plots.similarity(post)
-    if "features" in post.units and len(post.feature_names) > 1:
+    if "features" in post.spec.units and len(post.feature_names) > 1:
         pictures["features"] = lambda: plots.features(model)
-    if post.codebook is not None and any(
-        column.levels for column in post.codebook.columns if column.kind != "ignore"
+    if post.spec.codebook is not None and any(
+        column.levels for column in post.spec.codebook.columns if column.kind != "ignore"
     ):
         pictures["levels"] = lambda: plots.levels(post)[0]
     if "latent" in post:
