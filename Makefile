@@ -24,7 +24,7 @@ test: export DUALVIEW_COMPILE_PROCESSES = 1
 
 PAPER_OUT ?= reproduced
 # All studies but link, which is about an extension of the paper's model: make link.
-STUDIES = all models information starts sensitivity randomised unstructured overlap shapes users draws baselines
+STUDIES = all models information starts sensitivity randomized unstructured overlap shapes users draws baselines
 
 .PHONY: demo docs readme wheel test-wheel test warm-features+pooled warm-table+agreement test-slow test-bounds test-numba test-arviz bench paper link lint format clean
 

@@ -4,7 +4,7 @@ NAME]``.
 Forums of 50 users with 60 training and 200 test threads, in 8 worlds or as many as are asked for.
 The paper's three scenarios; the first of them with a share of users who act like a cluster drawn at
 random; and one whose eight features have four clusters of their own that have nothing to do with
-behavior. On the same worlds: the dual model, the dual model with agreement learnt, and the single
+behavior. On the same worlds: the dual model, the dual model with agreement learned, and the single
 model, which sees no features and puts all users into one cluster. Worlds are the independent units
 of standard errors.
 """
@@ -28,7 +28,7 @@ SHARES = (0.1, 0.25, 0.5)
 N_NOISE, N_NOISE_CLUSTERS = 8, 4
 MODELS: dict[str, dict[str, Any]] = {
     "dual": {},
-    "agreement learnt": {"agreement": "learnt"},
+    "agreement learned": {"agreement": "learned"},
     "single": {"n_clusters": 1},
 }
 NAMES = (
@@ -131,7 +131,7 @@ def report(name: str, results: dict[str, list[Found]]) -> list[str]:
             f"{acts.mean():.2f}",
         ]
         agreement = ["", "", ""]
-        if model == "agreement learnt":
+        if model == "agreement learned":
             known = caught[~np.isnan(caught)]
             agreement = [
                 f"{share.mean():.2f}",

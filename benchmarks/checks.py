@@ -53,10 +53,10 @@ def skew(rng: np.random.Generator, seed: int) -> Data:
 
 def slopes(rng: np.random.Generator, seed: int) -> Data:
     forum = forum_of(seed)
-    centres = np.array([forum.features[forum.labels == k].mean(axis=0) for k in range(3)])[
+    centers = np.array([forum.features[forum.labels == k].mean(axis=0) for k in range(3)])[
         forum.labels
     ]
-    latent = forum.latent + 200.0 * (forum.features - centres)[:, 0]
+    latent = forum.latent + 200.0 * (forum.features - centers)[:, 0]
     return threads(forum, 0.3 * rng.standard_normal(N_THREADS), latent)
 
 

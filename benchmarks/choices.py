@@ -129,8 +129,8 @@ def log_losses(seed: int, n_known: int) -> dict[str, Array]:
     found = {
         "items alone": items_alone(known, asked),
         "mixture, no appeals, Σ = I": mixture(data, known, asked, standard, False),
-        "mixture, appeals, Σ = I": mixture(data, known, asked, standard, "learnt"),
-        "mixture, appeals, Σ from the data": mixture(data, known, asked, "likelihood", "learnt"),
+        "mixture, appeals, Σ = I": mixture(data, known, asked, standard, "learned"),
+        "mixture, appeals, Σ from the data": mixture(data, known, asked, "likelihood", "learned"),
         "the truth": truth,
     }
     return {name: -values for name, values in found.items()}

@@ -32,7 +32,7 @@ from benchmarks.count_distributions import (
     fitted,
     log_scores,
 )
-from benchmarks.link import forum_of
+from benchmarks.forums import forum_of
 from dualview.behaviors.recorded import Recorded, recorded_outcome
 from dualview.forum.archive import Archive
 from dualview.forum.options import ForumOptions

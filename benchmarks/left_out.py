@@ -18,7 +18,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import dualview as dv
-from benchmarks.link import forum_of, read, subset
+from benchmarks.forums import forum_of, read, subset
 from dualview.evaluation.comparison import (
     Scores,
     leave_one_out,

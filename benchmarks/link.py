@@ -20,10 +20,10 @@ of the earlier ones, by
 
 All have the same covariates, an intercept at the least. The first four are linear mixed models:
 their variances maximize the restricted likelihood of the training threads, and their predictive
-laws are normal, with the uncertainty of all coefficients in them. R² of the mixtures is of the
-median over draws of what a thread is expected to be: a user without a training thread can have a
-law without a mean (column r2_of_mean). It writes forums.csv (a row per forum, size, subset and
-model) and forums.md. A run that was stopped goes on.
+distributions are normal, with the uncertainty of all coefficients in them. R² of the mixtures is of
+the median over draws of what a thread is expected to be: a user without a training thread can have
+a predictive distribution without a mean (column r2_of_mean). It writes forums.csv (a row per forum,
+size, subset and model) and forums.md. A run that was stopped continues.
 
 Shapes: X (T, U) participation, ã (U, D) whitened features, W (T, C) covariates, y (T,).
 """
@@ -33,7 +33,6 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +42,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 import dualview as dv
+from benchmarks.forums import add_forums, add_subsets, forum_of, read, subset
 from dualview.behaviors.likelihoods.restricted import Columns, fit_restricted
 from dualview.files.writing import write_whole
 from dualview.forum.data import ForumData, ForumThreads
@@ -107,9 +107,9 @@ def fit_linear(train: Columns, y: Array) -> LinearModel:
 
 def whitened(features: pd.DataFrame) -> Array:
     """ã: centered, and white where the covariance is not singular."""
-    centred = features.to_numpy() - features.to_numpy().mean(axis=0)
-    factor = np.linalg.cholesky(np.atleast_2d(np.cov(centred, rowvar=False)))
-    return np.linalg.solve(factor, centred.T).T
+    centered = features.to_numpy() - features.to_numpy().mean(axis=0)
+    factor = np.linalg.cholesky(np.atleast_2d(np.cov(centered, rowvar=False)))
+    return np.linalg.solve(factor, centered.T).T
 
 
 def score_linear(name: str, data: ForumData, train: ForumThreads) -> dict[str, float]:
@@ -135,13 +135,13 @@ def score_mixture(
         model.fit(
             data.numbers.to_numpy(), train.behavior
         )  # taken for exact: the link knows no intervals
-    law = model.predict_outcome(data.test.behavior)
+    predicted = model.predict_outcome(data.test.behavior)
     expected = expected_outcomes(model.posterior_, data.test)
     scalars = model.posterior_.diagnostics()
     return {
-        "nll": float(law.nll(data.test.outcome)),
+        "nll": float(predicted.nll(data.test.outcome)),
         "r2": r_squared(data.test.outcome, np.median(expected, axis=(0, 1))),
-        "r2_of_mean": r_squared(data.test.outcome, law.mean),
+        "r2_of_mean": r_squared(data.test.outcome, predicted.mean),
         "r_hat": float(scalars["r_hat"].max()),
         "ess": float(scalars["ess_bulk"].min()),
         **predicted_convergence(expected[..., :_LOOKED_AT]),
@@ -172,28 +172,6 @@ def predicted_convergence(expected: Array) -> dict[str, float]:
 def r_squared(y: Array, mean: Array) -> float:
     """1 − squared error / squared deviation from the test threads' mean."""
     return 1.0 - float(((y - mean) ** 2).sum() / ((y - y.mean()) ** 2).sum())
-
-
-def read(path: Path, options: dict[str, Any], n_users: int) -> ForumData:
-    """The forum with about this many users: those who were early in the most training threads."""
-    first = dv.read_forum(path, **options)
-    counts = np.sort(np.asarray((first.training.participation > 0).sum(axis=0)).ravel())[::-1]
-    if len(counts) <= n_users:
-        return first
-    return dv.read_forum(path, **{**options, "min_threads": int(counts[n_users - 1])})
-
-
-def subset(threads: ForumThreads, rows: NDArray[np.intp]) -> ForumThreads:
-    """Some of the threads."""
-    return replace(
-        threads,
-        ids=[threads.ids[i] for i in rows],
-        start=threads.start[rows],
-        length=threads.length[rows],
-        participation=threads.participation[rows],
-        outcome=threads.outcome[rows],
-        covariates=threads.covariates.iloc[rows].reset_index(drop=True),
-    )
 
 
 def run(forums: dict[str, tuple[Path, dict[str, Any]]], plan: argparse.Namespace) -> pd.DataFrame:
@@ -314,7 +292,7 @@ def _about(rows: pd.DataFrame) -> str:
         "the same for all models. R² of "
         "the mixtures is that of posterior medians: by predictive means it is below −1 in "
         f"{failed} of {fits} fits, because a "
-        "user without a training thread can have a law without a mean."
+        "user without a training thread can have a predictive distribution without a mean."
     )
 
 
@@ -379,38 +357,12 @@ def _convergence(rows: pd.DataFrame) -> str:
     return "\n".join(sentences)
 
 
-def forum_of(words: list[str]) -> tuple[str, Path, dict[str, Any]]:
-    """NAME POSTS OPTION=VALUE …: options as in ``dualview forum``, lists with commas."""
-    name, path, *pairs = words
-    options: dict[str, Any] = {}
-    for key, value in (pair.split("=", 1) for pair in pairs):
-        if key in ("covariates", "deleted_names", "bot_names"):
-            options[key] = tuple(part for part in value.split(",") if part not in ("", "none"))
-        elif key in ("relative_time", "normalize", "skip_bad_rows"):
-            options[key] = value == "yes"
-        else:
-            options[key] = int(value) if value.isdigit() else value
-    return name, Path(path), options
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.link", description="Held-out scores of the link on forums."
     )
-    parser.add_argument(
-        "--forum", nargs="+", action="append", required=True, metavar="NAME POSTS OPTION=VALUE"
-    )
-    parser.add_argument(
-        "--threads",
-        nargs="+",
-        type=int,
-        default=[200, 500, 1000],
-        help="numbers of training threads",
-    )
-    parser.add_argument(
-        "--subsets", type=int, default=4, help="random training subsets of each size"
-    )
-    parser.add_argument("--users", type=int, default=100, help="about this many, the most active")
+    add_forums(parser)
+    add_subsets(parser, threads=[200, 500, 1000], subsets=4)
     parser.add_argument("--warmup", type=int, default=500)
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--thin", type=int, default=1)

@@ -39,13 +39,13 @@ def written(
     of users only."""
     rng = np.random.default_rng(0)
     z = rng.integers(0, N_CLUSTERS, n_users)
-    centres = 2.0 * rng.standard_normal((N_CLUSTERS, N_FEATURES))
+    centers = 2.0 * rng.standard_normal((N_CLUSTERS, N_FEATURES))
     latent = rng.standard_normal(N_CLUSTERS)[z] + 0.3 * rng.standard_normal(n_users)
     weights = np.cumsum(1.0 / (10.0 + rng.permutation(n_users)))
 
     def users() -> Iterator[np.ndarray]:
         for first in range(0, n_users, PIECE):
-            own = centres[z[first : first + PIECE]]
+            own = centers[z[first : first + PIECE]]
             yield own + rng.standard_normal(own.shape)
 
     def threads() -> Iterator[dv.SharedOutcome]:

@@ -83,8 +83,8 @@ def journey(n_users: int = 500) -> None:
     can be left out."""
     data = np.random.default_rng(0)
     z = data.integers(0, scale.N_CLUSTERS, n_users)
-    centres = data.standard_normal((scale.N_CLUSTERS, scale.N_FEATURES))
-    features = centres[z] + data.standard_normal((n_users, scale.N_FEATURES))
+    centers = data.standard_normal((scale.N_CLUSTERS, scale.N_FEATURES))
+    features = centers[z] + data.standard_normal((n_users, scale.N_FEATURES))
     working = np.ascontiguousarray(Whitening.of_data(features).to_working(features))
     likelihood = scale.forum(n_users, 10 * n_users)[1].prepare(None)[1]
     model = Model(partition_prior(None), working, likelihood, n_users)

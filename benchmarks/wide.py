@@ -3,7 +3,7 @@ table in Markdown.
 
 60 users in three clusters of 20. In each feature the clusters' means are −1.5, 0 and 1.5 standard
 deviations, in random order. Adjusted Rand index of the partition estimate and its number of
-clusters, with the units of the features by their covariance, by a covariance shrunk towards its
+clusters, with the units of the features by their covariance, by a covariance shrunk toward its
 diagonal, and by their variances alone.
 """
 

@@ -33,7 +33,7 @@ from dualview.plots.canvas import cluster_style
 Array = NDArray[np.float64]
 
 MEANS = np.array([2.0, -4.0, 7.0])  # of behavior, by cluster
-CENTRES = np.array([[-2.5, 0.0], [0.5, 2.5], [3.0, -1.0]])  # of features
+CENTERS = np.array([[-2.5, 0.0], [0.5, 2.5], [3.0, -1.0]])  # of features
 SLOPES = np.array([3.0, 0.0])
 OWN_SD, NOISE_SD, SECTION = 1.0, 6.0, 14.0
 PARTS = ("covariates", "clusters", "link", "users", "noise")
@@ -70,7 +70,7 @@ def draw_forum(plan: Plan, seed: int) -> Truth:
     rng = np.random.default_rng(seed)
     z = np.arange(plan.n_users) % len(MEANS)
     scatter = np.array([1.0, 0.6]) * rng.standard_normal((plan.n_users, 2))
-    features = CENTRES[z] + scatter
+    features = CENTERS[z] + scatter
     latent = MEANS[z] + scatter @ SLOPES + OWN_SD * rng.standard_normal(plan.n_users)
 
     def threads(n: int) -> dv.SharedOutcome:
@@ -209,12 +209,12 @@ def _by_overlap(labels: NDArray[np.int64], truth: NDArray[np.int64]) -> list[int
 def _bars(ax: Axes, results: Sequence[Found], taken: Sequence[dict[str, float]]) -> None:
     for row, parts in enumerate(taken):
         left = 0.0
-        for name, colour in zip(PARTS, LOOKS, strict=True):
+        for name, color in zip(PARTS, LOOKS, strict=True):
             ax.barh(
                 row,
                 parts[name],
                 left=left,
-                color=colour,
+                color=color,
                 edgecolor="white",
                 height=0.62,
                 label=name if row == 0 else None,

@@ -36,8 +36,8 @@ def log_cluster(x: Array) -> float:
     n, d = x.shape
     nu, nu_n, kappa_n = d + 2, d + 2 + n, KAPPA + n
     mean = x.mean(axis=0)
-    centred = x - mean
-    psi_n = SPREAD * np.eye(d) + centred.T @ centred + KAPPA * n / kappa_n * np.outer(mean, mean)
+    centered = x - mean
+    psi_n = SPREAD * np.eye(d) + centered.T @ centered + KAPPA * n / kappa_n * np.outer(mean, mean)
     return float(
         -0.5 * n * d * np.log(np.pi)
         + multigammaln(0.5 * nu_n, d)

@@ -59,7 +59,7 @@ def n_true_clusters(forum: Forum) -> int:
     return len(np.unique(forum.labels))
 
 
-def _centres(labels: Labels) -> Array:
+def _centers(labels: Labels) -> Array:
     """Each user's place on the circle of the agreement scenario."""
     angle = 2 * np.pi * (labels + 1) / (labels.max() + 1)
     return _RADIUS * np.column_stack([np.cos(angle), np.sin(angle)])
@@ -68,7 +68,7 @@ def _centres(labels: Labels) -> Array:
 def _bananas(rng: Generator, labels: Labels) -> Array:
     along, across = rng.standard_normal((2, len(labels)))
     bent = np.column_stack([0.1 * along, 0.08 * (along**2 - 1) + 0.025 * across])
-    return np.asarray(_centres(labels) + bent)
+    return np.asarray(_centers(labels) + bent)
 
 
 def _rings(rng: Generator, labels: Labels) -> Array:
@@ -80,7 +80,7 @@ def _rings(rng: Generator, labels: Labels) -> Array:
 def _tails(rng: Generator, labels: Labels) -> Array:
     scale = np.sqrt(2 / rng.chisquare(2, len(labels)))
     return np.asarray(
-        _centres(labels) + 0.07 * scale[:, None] * rng.standard_normal((len(labels), 2))
+        _centers(labels) + 0.07 * scale[:, None] * rng.standard_normal((len(labels), 2))
     )
 
 

@@ -60,7 +60,7 @@ def run(names: Iterable[str], out: Path, *, quick: bool, seed: int, jobs: int, q
         {name: [by_cell[cell] for cell in dict.fromkeys(part)] for name, part in cells.items()},
         quick,
     )
-    _summarise(outcomes, paths, time.monotonic() - began)
+    _summarize(outcomes, paths, time.monotonic() - began)
 
 
 def _claim(out: Path, asked: list[str], quick: bool, seed: int) -> list[str]:
@@ -235,7 +235,7 @@ def _warnings(rows: pd.DataFrame) -> str:
     return text
 
 
-def _summarise(outcomes: list[Outcome], paths: list[Path], seconds: float) -> None:
+def _summarize(outcomes: list[Outcome], paths: list[Path], seconds: float) -> None:
     """Say what was done; an error when some fits failed, after everything is written."""
     failed = [outcome for outcome in outcomes if outcome.error]
     for outcome in failed:

@@ -265,7 +265,7 @@ STUDIES: dict[str, Callable[[Plan], list[Cell]]] = {
     "information": _information,
     "starts": _starts,
     "sensitivity": _sensitivity,
-    "randomised": _changed_features(("shuffled", 1)),
+    "randomized": _changed_features(("shuffled", 1)),
     "unstructured": _changed_features(("radius", 0.0)),
     "overlap": _overlap,
     "shapes": _shapes,

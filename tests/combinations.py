@@ -87,7 +87,7 @@ MODELS: dict[str, Callable[[Recipe], None]] = {
     "one cluster": parameter(n_clusters=1),
     "Pitman-Yor": parameter(n_clusters=dv.PitmanYor(0.3)),
     "link": parameter(link="linear"),
-    "agreement": parameter(agreement="learnt"),
+    "agreement": parameter(agreement="learned"),
     "pooling": parameter(pooling="cluster"),
     "empirical scale": parameter(behavior_prior="likelihood"),
 }

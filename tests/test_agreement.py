@@ -44,7 +44,7 @@ def world(
 @pytest.fixture(scope="module")
 def fitted() -> dv.DualViewMixture:
     x, behavior, _, _ = world()
-    return dv.DualViewMixture(agreement="learnt", **SHORT).fit(x, behavior)
+    return dv.DualViewMixture(agreement="learned", **SHORT).fit(x, behavior)
 
 
 def test_looks_and_acts_are_both_found(fitted: dv.DualViewMixture) -> None:
@@ -94,7 +94,7 @@ def test_saved_loaded_and_resumed(fitted: dv.DualViewMixture, tmp_path: Path) ->
     np.testing.assert_array_equal(again.behavior_labels_, fitted.behavior_labels_)
     x, behavior, _, _ = world()
     np.testing.assert_allclose(again.predict_latent(x[:2]).mean, fitted.predict_latent(x[:2]).mean)
-    run: dict[str, Any] = {"agreement": "learnt", "checkpoint": tmp_path / "run", **SHORT}
+    run: dict[str, Any] = {"agreement": "learned", "checkpoint": tmp_path / "run", **SHORT}
     dv.DualViewMixture(**run | {"n_draws": 60}).fit(x, behavior)
     longer = dv.DualViewMixture(**run).fit(x, behavior)
     for name in ("z", "z_behavior", "agrees", "agreement", "latent"):
@@ -121,7 +121,7 @@ def test_on_the_command_line_and_in_the_report(tmp_path: Path) -> None:
         "--by",
         "one",
         "--agreement",
-        "learnt",
+        "learned",
         "--out",
         str(tmp_path / "run"),
     ]
@@ -152,7 +152,7 @@ def test_a_summary_of_draws() -> None:
 )
 def test_with_other_parts_of_the_model(options: dict[str, Any]) -> None:
     x, behavior, looks, acts = world(2, spread=0.0 if "pooling" in options else 0.4)
-    model = dv.DualViewMixture(agreement="learnt", **SHORT, **options).fit(x, behavior)
+    model = dv.DualViewMixture(agreement="learned", **SHORT, **options).fit(x, behavior)
     assert adjusted_rand_score(looks, model.labels_) > 0.9
     assert model.predict_latent(x[:3]).mean.shape == (3,)
     if "link" not in options:
@@ -165,7 +165,7 @@ def test_tables_with_missing_cells_and_categories() -> None:
     users = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "town": np.array(["x", "y", "z"])[looks]})
     users.loc[::7, "a"] = np.nan
     for options in ({}, {"link": "linear"}):
-        model = dv.DualViewMixture(agreement="learnt", **SHORT, **options).fit(users, behavior)
+        model = dv.DualViewMixture(agreement="learned", **SHORT, **options).fit(users, behavior)
         assert adjusted_rand_score(looks, model.labels_) > 0.9
     with pytest.raises(InputError, match="give complete rows"):
         model.predict_latent(users[:1])
@@ -188,9 +188,9 @@ def test_bad_settings(options: dict[str, Any], message: str) -> None:
 def test_both_views_are_needed() -> None:
     x, behavior, _, _ = world()
     with pytest.raises(InputError, match="lacks a behavior"):
-        dv.DualViewMixture(agreement="learnt").fit(x)
+        dv.DualViewMixture(agreement="learned").fit(x)
     with pytest.raises(InputError, match="lacks features X"):
-        dv.DualViewMixture(agreement="learnt").fit(None, behavior)
+        dv.DualViewMixture(agreement="learned").fit(None, behavior)
 
 
 def naive_joint(rows: Candidates, log_looks: np.ndarray, log_acts: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from dualview.inputs.fits import fingerprint
 from dualview.inputs.parameters import Parameters
 from dualview.report.settings import fit_command
 from dualview.runs import run as runs
+from dualview.runs.request import Request
 from dualview.settings import (
     Columns,
     Settings,
@@ -146,11 +147,11 @@ def test_help_shows_every_option_with_its_text(
 def test_fit_asks_for_what_its_options_say_and_the_report_repeats_it(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    asked: list[runs.Request] = []
+    asked: list[Request] = []
     monkeypatch.setattr(runs, "fit_run", lambda request, *_, **__: asked.append(request) or "")
     monkeypatch.chdir(tmp_path)
     settings, columns = all_changed(Settings), all_changed(Columns)
-    wanted = runs.Request(
+    wanted = Request(
         str(tmp_path / "u.csv"), str(tmp_path / "t.csv"), columns=columns, settings=settings
     )
     words = [
@@ -186,7 +187,7 @@ def test_forum_asks_for_what_its_options_say_and_forum_json_repeats_it(monkeypat
 
 def test_requests_of_earlier_runs_are_read_and_written_under_the_same_keys(tmp_path: Path) -> None:
     (tmp_path / "request.json").write_text(json.dumps(EARLIER))
-    request = runs.Request.load(tmp_path)
+    request = Request.load(tmp_path)
     assert request.columns == Columns(outcome="length")
     assert request.covariates == ("hour",)
     assert request.settings == Settings(
@@ -200,14 +201,14 @@ def test_requests_of_earlier_runs_are_read_and_written_under_the_same_keys(tmp_p
     later = [name for name in written if name not in EARLIER]
     assert {"alpha", "link", "pooling", "feature_prior", "behavior_prior"} <= set(later)
     assert all(written[name] == defaults(Settings)[name] for name in later)
-    assert runs.Request.load(tmp_path) == request
+    assert Request.load(tmp_path) == request
 
 
 def test_a_request_with_an_impossible_or_unknown_setting_is_refused(tmp_path: Path) -> None:
     for change in ({"n_draws": "ten"}, {"colour": "red"}):
         (tmp_path / "request.json").write_text(json.dumps(EARLIER | change))
         with pytest.raises(FileError, match=r"request.json cannot be read .*(n_draws|colour)"):
-            runs.Request.load(tmp_path)
+            Request.load(tmp_path)
 
 
 def test_manifests_of_earlier_runs_stay_valid() -> None:
@@ -279,7 +280,7 @@ def test_impossible_values_are_refused_by_requests_and_by_the_estimator(name: st
             dv.DualViewMixture(**{parameter: value}).fit([[0.0], [1.0], [2.0]])
         if name != "alpha":
             with pytest.raises(InputError, match=rf"^{parameter}\b.* must be "):
-                runs.Request("users.csv", None, settings=Settings(**{name: value}))
+                Request("users.csv", None, settings=Settings(**{name: value}))
 
 
 def test_a_setting_that_is_refused_is_named_by_its_option_before_files_are_read(
@@ -326,7 +327,7 @@ def test_runs_are_told_apart_by_any_setting_that_has_an_effect() -> None:
 
 def test_settings_of_an_estimator_are_those_of_the_request(tmp_path: Path) -> None:
     settings = replace(all_changed(Settings), partition=None)
-    model = runs.estimator(settings, tmp_path, 1, quiet=True)
+    model = runs.build_estimator(settings, tmp_path, 1, quiet=True)
     parameters = model.get_params()
     assert parameters.pop("alpha") == dv.Gamma(2, 4)
     assert parameters.pop("engine") == dv.Variational()
@@ -334,12 +335,12 @@ def test_settings_of_an_estimator_are_those_of_the_request(tmp_path: Path) -> No
     for name, value in asdict(settings).items():
         if parameter_name(name) in parameters and name not in ("n_whole", *defaults(dv.Gibbs)):
             assert parameters[parameter_name(name)] == value
-    chains = runs.estimator(replace(settings, engine="gibbs"), tmp_path, 1, quiet=True).engine
+    chains = runs.build_estimator(replace(settings, engine="gibbs"), tmp_path, 1, quiet=True).engine
     assert chains == dv.Gibbs(n_warmup=2, thin=3, max_draws=2)
     process = replace(settings, n_clusters=None, partition="pitman-yor(0.5)")
-    assert runs.estimator(process, None, 1, quiet=True).n_clusters == dv.PitmanYor(0.5)
+    assert runs.build_estimator(process, None, 1, quiet=True).n_clusters == dv.PitmanYor(0.5)
     with pytest.raises(InputError, match="partition is for an inferred number"):
-        runs.estimator(all_changed(Settings), tmp_path, 1, quiet=True)
+        runs.build_estimator(all_changed(Settings), tmp_path, 1, quiet=True)
 
 
 def test_the_command_line_shows_its_help_without_heavy_imports() -> None:

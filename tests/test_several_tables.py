@@ -60,7 +60,7 @@ def together() -> dv.DualViewMixture:
 @pytest.fixture(scope="module")
 def apart() -> dv.DualViewMixture:
     tables, behavior, _, _ = world()
-    return dv.DualViewMixture(agreement="learnt", **SHORT).fit(tables, behavior)
+    return dv.DualViewMixture(agreement="learned", **SHORT).fit(tables, behavior)
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_what_follows_from_draws(name: str, request: pytest.FixtureRequest) -> N
 @pytest.mark.slow
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     tables, behavior, _, _ = world()
-    settings = {**SHORT, "n_warmup": 10, "n_draws": 10, "agreement": {"activity": "learnt"}}
+    settings = {**SHORT, "n_warmup": 10, "n_draws": 10, "agreement": {"activity": "learned"}}
     whole = dv.DualViewMixture(**settings).fit(tables, behavior)
     kept = dv.DualViewMixture(
         **settings, checkpoint=tmp_path / "run", checkpoint_interval=1e-9
@@ -213,7 +213,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 def test_summaries_keep_roles() -> None:
     tables, behavior, _, _ = world()
     settings = {**SHORT, "n_warmup": 10, "n_draws": 20, "keep": "summary", "n_whole": 5}
-    fitted = dv.DualViewMixture(agreement="learnt", **settings).fit(tables, behavior)
+    fitted = dv.DualViewMixture(agreement="learned", **settings).fit(tables, behavior)
     assert fitted.posterior_["z_tables"].shape[2:] == (2, N_USERS)
     assert fitted.labels_.shape == (N_USERS,)
 
@@ -262,7 +262,7 @@ def test_users_who_are_missing_are_named() -> None:
             {"feature_prior": dv.GaussianPrior(np.zeros(9), np.eye(9))},
             r"feature_prior must have \d dimension\(s\); got 9",
         ),
-        ({"agreement": {"income": "learnt"}}, "names the table 'income'"),
+        ({"agreement": {"income": "learned"}}, "names the table 'income'"),
         ({"link": "linear"}, "needs complete numbers"),
     ],
 )

@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import reduce
 from html.parser import HTMLParser
 from importlib.machinery import ModuleSpec
@@ -39,6 +40,54 @@ def _attribute(place: Any, name: str) -> Any:
         if hasattr(place, name)
         else importlib.import_module(f"{place.__name__}.{name}")
     )
+
+
+PLACES = (ROOT, ROOT / "src", ROOT / "src" / "dualview", ROOT / "tests")
+
+
+def is_there(path: str, places: Sequence[Path] = PLACES) -> bool:
+    """Whether a path, or that of a module without its ending, leads somewhere from one of these
+    places."""
+    found = [place / path for place in places]
+    return any(one.exists() or one.with_name(f"{one.name}.py").exists() for one in found)
+
+
+def named_paths(page: str) -> set[str]:
+    """Paths and dotted names of modules that the code words of a page name."""
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.S))
+    words = {word for span in spans for word in span.split()}
+    tops = {path.name for place in PLACES for path in place.iterdir() if path.is_dir()}
+    paths = {word for word in words if re.fullmatch(r"[\w-]+(/[\w.-]+)+/?", word)}
+    dotted = {word for word in words if re.fullmatch(r"(benchmarks|reproduction)(\.\w+)+", word)}
+    return {word for word in paths if word.split("/")[0] in tops} | {
+        word.replace(".", "/") for word in dotted
+    }
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))], ids=str
+)
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not [path for path in sorted(named_paths(text)) if not is_there(path)]
+    for name in set(re.findall(r"`(dualview(?:\.\w+)+)`", text)):
+        reduce(_attribute, name.split(".")[1:], dv)
+
+
+def test_the_contributors_tables_name_modules_that_are_there() -> None:
+    """The first cell of a row names folders and modules, and so does the second where a word is
+    followed by a colon or a comma."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", page, re.M)
+    assert len(rows) > 30
+    for first, second in rows:
+        names = re.findall(r"`([\w/.]+)`", first)
+        numerics = [PLACES[2] / "numerics"]
+        assert all(is_there(name, [*PLACES, *numerics]) for name in names), first
+        folders = [PLACES[2] / name for name in names]
+        inside = re.findall(r"`([a-z_/]+(?:\.py)?)`", second)
+        absent = [name for name in inside if not is_there(name, [*folders, *PLACES])]
+        assert not absent, f"{first}: {absent}"
 
 
 def test_every_example_of_the_gallery_has_a_place_and_a_question():

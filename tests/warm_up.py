@@ -17,7 +17,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "features": {},
     "table": {},
     "pooled": {"pooling": "cluster"},
-    "agreement": {"agreement": "learnt"},
+    "agreement": {"agreement": "learned"},
 }
 
 

@@ -57,7 +57,7 @@ def given_the_rest(post: dv.Posterior) -> tuple[Array, Array]:
     x[:, users, columns] = post.flat("features.cells")
     factors = table["features.factors"]
     precisions = units.precisions(factors @ np.swapaxes(factors, -1, -2))
-    centres, first = (
+    centers, first = (
         units.vectors(table["features.means"]),
         np.searchsorted(table["owner"], np.arange(len(z))),
     )
@@ -65,6 +65,6 @@ def given_the_rest(post: dv.Posterior) -> tuple[Array, Array]:
     for s in range(len(z)):
         rows = first[s] + z[s]
         diagonal = np.diagonal(precisions[rows], axis1=1, axis2=2)
-        means[s] = x[s] - np.einsum("uij,uj->ui", precisions[rows], x[s] - centres[rows]) / diagonal
+        means[s] = x[s] - np.einsum("uij,uj->ui", precisions[rows], x[s] - centers[rows]) / diagonal
         sds[s] = diagonal**-0.5
     return means, sds

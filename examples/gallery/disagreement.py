@@ -4,7 +4,7 @@ Views that disagree
 
 **Who looks like one role and acts like another?** Simulated data with a known truth: 90 users look
 like one of three roles by two features, and each has six scores. A fifth of them choose the role
-they act like at random. ``agreement="learnt"`` gives every user a cluster by features and one by
+they act like at random. ``agreement="learned"`` gives every user a cluster by features and one by
 behavior. The obvious baseline clusters twice, by features and by mean score, and names the users
 whose two clusters differ. It is told that there are three roles; dualview is not.
 """
@@ -33,7 +33,7 @@ print(f"{truly.sum()} of {n_users} users act like another role than they look.")
 
 behavior = dv.UserRegression(user, np.ones((len(user), 1)), scores)
 model = dv.DualViewMixture(
-    agreement="learnt", n_draws=500, engine=dv.Gibbs(max_draws=10_000), random_state=0
+    agreement="learned", n_draws=500, engine=dv.Gibbs(max_draws=10_000), random_state=0
 ).fit(features, behavior)
 post = model.posterior_
 print(post.verdict())

@@ -16,7 +16,7 @@ SECTIONS: dict[str, Callable[[Findings], Section]] = {
     "information": paper.information,
     "starts": beyond.starts,
     "sensitivity": beyond.sensitivity,
-    "randomised": beyond.randomised,
+    "randomized": beyond.randomized,
     "unstructured": beyond.unstructured,
     "overlap": beyond.overlap,
     "shapes": beyond.shapes,

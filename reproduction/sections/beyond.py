@@ -274,14 +274,14 @@ values.
     return Section(text, {"baselines.png": figures.groups(clustering, "model", ("ari",))})
 
 
-randomised = _changed(
+randomized = _changed(
     "Features randomized against behaviors",
     "The agreement scenario with its features permuted among the users: five clear clusters in "
     "the features that have "
     "nothing to do with those of the coefficients. The paper expects the dual models to predict "
     "worse than the single one, "
     "unless there are many threads.",
-    "randomised.png",
+    "randomized.png",
 )
 unstructured = _changed(
     "Features without clusters",

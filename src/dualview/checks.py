@@ -4,6 +4,7 @@ import datetime
 import decimal
 import numbers as abstract
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,19 @@ def number_in(value: Any, name: str, least: float, below: float) -> float:
             f"{name} must be a number from {least:g} to less than {below:g}; got {value!r}."
         )
     return float(value)
+
+
+def is_learned(value: Any, name: str) -> bool:
+    """Whether a parameter is the word "learned"; its former spelling, "learnt", gets a warning."""
+    if isinstance(value, str) and value == "learnt":
+        warnings.warn(
+            f'{name}="learnt" is now {name}="learned"; the former spelling will go in the next '
+            "release.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        return True
+    return isinstance(value, str) and value == "learned"
 
 
 def generator(seed: Any) -> np.random.Generator:

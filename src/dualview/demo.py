@@ -1,7 +1,6 @@
 """The demonstration: a simulated forum whose truth is known, fitted, scored, drawn and written
 down."""
 
-import csv
 import io
 import math
 import os
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.cluster import contingency_matrix
 
@@ -24,6 +24,7 @@ from dualview.behaviors import SharedOutcome
 from dualview.chains.progress import Lines
 from dualview.datasets import Forum, agreement
 from dualview.errors import ConvergenceWarning, InputError
+from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import make_folder, write_whole
 from dualview.mixture import DualViewMixture
 from dualview.settings import Gibbs
@@ -56,7 +57,7 @@ def run(
     files = {
         "picture.png": picture,
         "report.md": _report(findings, command).encode(),
-        "users.csv": _users_table(forum, dual).encode(),
+        "users.csv": _users_table(forum, dual),
     }
     make_folder(out)
     for name, content in files.items():
@@ -266,27 +267,19 @@ def _report(findings: _Findings, command: str) -> str:
     )
 
 
-def _users_table(forum: Forum, model: DualViewMixture) -> str:
+def _users_table(forum: Forum, model: DualViewMixture) -> bytes:
     """A row per user, as CSV."""
     low, high = model.posterior_.interval("latent", 0.95).T
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        [
-            "user",
-            "cluster",
-            "latent_median",
-            "latent_low",
-            "latent_high",
-            "true_latent",
-            "true_cluster",
-        ]
-    )
-    numbers = zip(model.latent_, low, high, forum.latent, strict=True)
-    for user, values in enumerate(numbers):
-        row = [f"{value:.6g}" for value in values]
-        writer.writerow([user, model.labels_[user], *row, forum.labels[user]])
-    return text.getvalue()
+    columns = {
+        "user": range(len(forum.labels)),
+        "cluster": model.labels_,
+        "latent_median": model.latent_,
+        "latent_low": low,
+        "latent_high": high,
+        "true_latent": forum.latent,
+        "true_cluster": forum.labels,
+    }
+    return csv_bytes(pd.DataFrame(columns), float_format="%.6g")
 
 
 def _markdown(header: list[str], rows: list[list[str]]) -> str:

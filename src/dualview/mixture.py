@@ -93,10 +93,10 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         None: given the cluster, features say nothing more about behavior. "linear": latent behavior
         also depends on the features, with slopes that all clusters share: ``posterior_["slopes"]``,
         in your units.
-    agreement : None, "learnt", float, Beta or dict of these
-        None: users act as they look, in both views they are in the same cluster. "learnt": each
+    agreement : None, "learned", float, Beta or dict of these
+        None: users act as they look, in both views they are in the same cluster. "learned": each
         user has a cluster by its features and one by its behavior; with probability ρ they are the
-        same, and ρ is learnt, with a uniform prior. A number: ρ is known. ``Beta(a, b)``: its
+        same, and ρ is learned, with a uniform prior. A number: ρ is known. ``Beta(a, b)``: its
         prior. ``posterior_["agreement"]`` is ρ, ``posterior_["agrees"]`` who agrees,
         ``posterior_["z_behavior"]`` the clusters by behavior; ``z`` and ``labels_`` are then those
         by features. If features come as several tables, each has a cluster and a ρ of its own, a

@@ -6,13 +6,15 @@ A setting is a field with its default, its help on the command line and its limi
 it imports nothing heavy.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
+from textwrap import fill, indent
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_type_hints
 
 from dualview.errors import InputError
 
 Recorded = Literal["always", "if changed", "by the estimator", "never"]
+T = TypeVar("T")
 
 
 def setting(
@@ -286,9 +288,9 @@ class Settings:
     )
     agreement: str | None = setting(
         None,
-        'Whether users act as they look: by default all do. "learnt": each user may have one '
+        'Whether users act as they look: by default all do. "learned": each user may have one '
         "cluster by its features and "
-        "another by its behavior, and the share of users who agree is learnt; a number: that "
+        "another by its behavior, and the share of users who agree is learned; a number: that "
         'share is known; "beta(A,B)": its '
         "prior.",
         none="views agree",
@@ -297,9 +299,8 @@ class Settings:
     )
     engine: Literal["gibbs", "variational"] = setting(
         "gibbs",
-        "gibbs: chains that sample the posterior. variational: an approximation of it, much "
-        "faster with many users; --chains "
-        "is then the number of starts, and --warmup, --thin and --max-draws have no effect.",
+        "gibbs samples the posterior; variational approximates it, much faster with many users: "
+        "--chains is then the number of starts, and --warmup, --thin and --max-draws do nothing.",
         described="engine: {}",
     )
     n_warmup: int | None = setting_of(Gibbs, "n_warmup")
@@ -389,7 +390,7 @@ class AnswerSettings:
     )
     outcome: str | None = setting(
         None,
-        "Column with the outcomes; that of --outcome-column by default, for rankings place.",
+        "Column with the outcomes; by default that of --outcome-column (rankings: place).",
         none="outcome",
     )
     outcome_kind: Literal["continuous", "rounded", "count"] = setting(
@@ -477,6 +478,23 @@ def setting_names(record: Any, recorded: Recorded | None = None) -> list[str]:
     ]
 
 
+def documented(record: type) -> Callable[[type[T]], type[T]]:
+    """A decorator that ends the docstring of a class, its parameters, with the settings of a
+    record, each with its help."""
+
+    def paragraph(item: Field[Any]) -> str:
+        listed = choices(record).get(item.name)
+        kind = getattr(item.type, "__name__", str(item.type)) if listed is None else _listed(listed)
+        return f"    {item.name} : {kind}\n{indent(fill(item.metadata['help'], 92), ' ' * 8)}"
+
+    def decorate(cls: type[T]) -> type[T]:
+        text = str(cls.__doc__).rstrip()
+        cls.__doc__ = "\n".join([text, *map(paragraph, fields(record))])
+        return cls
+
+    return decorate
+
+
 def defaults(record: Any) -> dict[str, Any]:
     """Defaults of a record's fields by name, of those that have one."""
     return {item.name: item.default for item in fields(record) if item.default is not MISSING}
@@ -517,9 +535,12 @@ def check_choice(name: str, value: Any, listed: tuple[str | None, ...]) -> None:
     """Raise if a value is not one of those listed."""
     if (value is None or isinstance(value, str)) and value in listed:
         return
-    texts = ["None" if one is None else f'"{one}"' for one in listed]
-    wanted = " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
-    raise InputError(f"{name} must be {wanted}; got {value!r}.")
+    raise InputError(f"{name} must be {_listed(listed)}; got {value!r}.")
+
+
+def _listed(values: tuple[str | None, ...]) -> str:
+    texts = ["None" if one is None else f'"{one}"' for one in values]
+    return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def option_name(name: str) -> str:

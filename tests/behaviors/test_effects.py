@@ -260,7 +260,7 @@ def test_choices_with_appeals_that_vary_as_much_as_data_say():
     winner = RNG.integers(0, 4, N)
     loser = (winner + RNG.integers(1, 4, N)) % 4
     behavior = dv.PairwiseChoices(
-        USER, winner, loser, features, item_intercept="learnt", n_users=N_USERS
+        USER, winner, loser, features, item_intercept="learned", n_users=N_USERS
     )
     model = dv.DualViewMixture(**SHORT).fit(X, behavior)
     post = model.posterior_
@@ -272,9 +272,9 @@ def test_choices_with_appeals_that_vary_as_much_as_data_say():
     )
     np.testing.assert_allclose(model.predict_outcome(behavior).mean, expit(odds).mean(axis=0))
     more = np.vstack([features, [[0.3]]])
-    unseen = dv.PairwiseChoices([0], [4], [1], more, item_intercept="learnt", n_users=N_USERS)
+    unseen = dv.PairwiseChoices([0], [4], [1], more, item_intercept="learned", n_users=N_USERS)
     assert 0.0 < model.predict_outcome(unseen).mean[0] < 1.0
-    with pytest.raises(InputError, match='With common or groups use "learnt"'):
+    with pytest.raises(InputError, match='With common or groups use "learned"'):
         dv.PairwiseChoices(
             USER, winner, loser, features, item_intercept=True, groups={"place": LEVELS}
         )

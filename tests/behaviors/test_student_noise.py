@@ -26,7 +26,7 @@ def regression(outcome=OUTCOME, **options):
     )
 
 
-@pytest.mark.parametrize("dof", [None, 4.0], ids=["learnt", "given"])
+@pytest.mark.parametrize("dof", [None, 4.0], ids=["learned", "given"])
 def test_the_likelihood_is_that_of_a_t_distribution(dof):
     weights = np.linspace(0.5, 2.0, 60)
     behavior, rng = regression(degrees_of_freedom=dof, weights=weights), np.random.default_rng(1)

@@ -200,7 +200,7 @@ def test_help_of_demo_has_an_example(capsys):
         (["demo", "--seed", "many"], "--seed"),
         (["demo", "--seed"], "--seed"),
         (["demo", "results"], "results"),
-        (["demo", "--seed", "-1"], "seed must be an integer of at least 0; got -1"),
+        (["demo", "--seed", "-1"], "seed must be a whole number of at least 0; got -1"),
         (["demo", "--users", "3"], "--users must be at least n_clusters = 5"),
         (["demo", "--threads", "1"], "two threads"),
         (["demo", "--draws", "0"], "--draws must be a whole number of at least 1; got 0."),

@@ -21,7 +21,7 @@ kind = "regression"
 no-intercept = true
 drop-unknown = false
 alpha = 1.5
-agreement = "learnt"
+agreement = "learned"
 clusters = 3
 max-time = 60
 user-column = "who"
@@ -50,7 +50,7 @@ def written(text: str) -> list[str]:
         (
             FIT,
             "--by dose --by time --common age --kind regression --no-intercept --alpha 1.5 "
-            "--agreement learnt --clusters 3 --max-time 60 --user-column who",
+            "--agreement learned --clusters 3 --max-time 60 --user-column who",
         ),
         (
             'users = "u.csv"\nthreads = "t.csv"\nout = "run"\nnoise-variance = 2\n'
@@ -144,3 +144,15 @@ def test_help_shows_a_dozen_options_and_help_all_every_one(command: str, capsys:
     assert {"--out", "--config", "--clusters", "--seed"} <= shown["--help"]
     assert shown["--help"] < shown["--help-all"]
     assert len(shown["--help-all"]) > 40
+
+
+@pytest.mark.parametrize("command", [command.__name__ for command in cli.LINE.commands])
+def test_help_fits_a_screen_and_no_line_holds_a_single_word(
+    command: str, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert cli.main([command, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 50
+    assert max(map(len, lines)) <= 100
+    assert not [line for line in lines if re.fullmatch(r"(│ +)?[a-z]\S*( +│)?\s*", line)]

@@ -234,29 +234,35 @@ def test_iris_latent_law():
 
 
 BAD = [
-    ({"n_threads": 0}, r"n_threads must be an integer of at least 1; got 0"),
-    ({"n_threads": 10.5}, r"n_threads must be an integer of at least 1; got 10\.5"),
-    ({"n_test_threads": -1}, r"n_test_threads must be an integer of at least 0; got -1"),
-    ({"n_users": 0}, r"n_users must be an integer of at least 1; got 0"),
-    ({"seed": -1}, r"seed must be an integer of at least 0; got -1"),
-    ({"seed": None}, r"seed must be an integer of at least 0; got None"),
-    ({"repetition": -2}, r"repetition must be an integer of at least 0; got -2"),
-    ({"noise_variance": -5.0}, r"noise_variance must be a finite number, 0 or more; got -5\.0"),
-    ({"noise_variance": np.nan}, r"noise_variance must be a finite number, 0 or more; got nan"),
-    ({"latent_sd": -1.0}, r"latent_sd must be a finite number, 0 or more; got -1\.0"),
-    ({"latent_sd": None}, r"latent_sd must be a finite number, 0 or more; got None"),
+    ({"n_threads": 0}, r"n_threads must be a whole number of at least 1; got 0"),
+    ({"n_threads": 10.5}, r"n_threads must be a whole number of at least 1; got 10\.5"),
+    ({"n_test_threads": -1}, r"n_test_threads must be a whole number of at least 0; got -1"),
+    ({"n_users": 0}, r"n_users must be a whole number of at least 1; got 0"),
+    ({"seed": -1}, r"seed must be a whole number of at least 0; got -1"),
+    ({"seed": None}, r"seed must be a whole number of at least 0; got None"),
+    ({"repetition": -2}, r"repetition must be a whole number of at least 0; got -2"),
+    (
+        {"noise_variance": -5.0},
+        r"noise_variance must be a number from 0 to less than inf; got -5\.0",
+    ),
+    (
+        {"noise_variance": np.nan},
+        r"noise_variance must be a number from 0 to less than inf; got nan",
+    ),
+    ({"latent_sd": -1.0}, r"latent_sd must be a number from 0 to less than inf; got -1\.0"),
+    ({"latent_sd": None}, r"latent_sd must be a number from 0 to less than inf; got None"),
     ({"participation_rate": 0.0}, r"probability in \(0, 1\]; got 0\.0.*at 0 no thread"),
     ({"participation_rate": 50}, r"probability in \(0, 1\]; got 50"),
     ({"participation_rate": "half"}, r"probability in \(0, 1\]; got 'half'"),
     ({"latent_means": [0.0, 1.0]}, r"latent_means must be \d finite numbers.*got \[0\.0, 1\.0\]"),
 ]
 BAD_CLUSTERED = [
-    ({"n_clusters": 0}, r"n_clusters must be an integer of at least \d; got 0"),
+    ({"n_clusters": 0}, r"n_clusters must be a whole number of at least \d; got 0"),
     (
         {"n_users": 4},
         r"n_users must be at least n_clusters = 5.*got 4.*more users or fewer clusters",
     ),
-    ({"radius": -0.5}, r"radius must be a finite number, 0 or more; got -0\.5"),
+    ({"radius": -0.5}, r"radius must be a number from 0 to less than inf; got -0\.5"),
     ({"latent_means": [0, 1, 2, 3, np.inf]}, r"latent_means must be 5 finite numbers"),
     ({"feature_covariance": 0.01}, r"feature_covariance must be \(2, 2\); got \(\)"),
     ({"feature_covariance": np.eye(3)}, r"feature_covariance must be \(2, 2\); got \(3, 3\)"),
@@ -267,7 +273,7 @@ BAD_CLUSTERED = [
 REFUSED = [(scenario, *bad) for scenario in SCENARIOS for bad in BAD]
 REFUSED += [(scenario, *bad) for scenario in CLUSTERED for bad in BAD_CLUSTERED]
 REFUSED += [
-    (disagreement, {"n_clusters": 1}, r"n_clusters must be an integer of at least 2; got 1"),
+    (disagreement, {"n_clusters": 1}, r"n_clusters must be a whole number of at least 2; got 1"),
     (iris, {"n_users": 151}, r"n_users must be at most 150.*got 151"),
 ]
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from dualview.errors import FileError
-from dualview.files.writing import check_place, make_folder, write_whole
+from dualview.files.reading import readable_json
+from dualview.files.writing import check_place, make_folder, write_json, write_whole
 
 
 def failing(name: str) -> Callable[..., Any]:
@@ -190,3 +191,19 @@ def test_places_are_checked_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"n\\0ew could not be written"):
         check_place(tmp_path / "n\0ew")
     assert os.listdir(tmp_path) == []
+
+
+def test_json_is_utf8_and_errors_of_its_readers_name_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_json(path, {"name": "Zoë"})
+    assert "Zoë".encode() in path.read_bytes()
+    with readable_json(path, "Make it again.") as content:
+        assert content == {"name": "Zoë"}
+    with (
+        pytest.raises(FileError, match=r"a\.json cannot be read \('size'\)\. Make it again\."),
+        readable_json(path, "Make it again.") as content,
+    ):
+        content["size"]
+    path.write_bytes(b"{")
+    with pytest.raises(FileError, match="Make it again"), readable_json(path, "Make it again."):
+        pass

@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 import dualview as dv
 from dualview.forum import scores
 from dualview.forum.example import example_posts
-from dualview.forum.scores import Difference, Score, baselines, evaluate, gaussian, verdict
+from dualview.forum.scores import Difference, Score, evaluate, fit_baselines, gaussian, verdict
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +43,16 @@ def test_baselines_use_what_they_say(
     data: dv.forum.ForumData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scores, "_PENALTIES", np.array([10.0]))
-    laws = baselines(data)
+    predictive = fit_baselines(data)
     train, test = data.training, data.test
-    assert set(laws) == {"ridge", "mean", "covariates", "ridge_covariates"}
-    np.testing.assert_allclose(laws["mean"].mean, train.outcome.mean())
+    assert set(predictive) == {"ridge", "mean", "covariates", "ridge_covariates"}
+    np.testing.assert_allclose(predictive["mean"].mean, train.outcome.mean())
     alone = dataclasses.replace(
         data,
         training=dataclasses.replace(train, covariates=train.covariates[[]]),
         test=dataclasses.replace(test, covariates=test.covariates[[]]),
     )
-    plain = baselines(alone)
+    plain = fit_baselines(alone)
     assert set(plain) == {"ridge", "mean"}
     wanted = (
         Ridge(alpha=10.0)
@@ -64,7 +64,7 @@ def test_baselines_use_what_they_say(
     # The names and the number of rare participants are not among what linear regression knows.
     with_rare = np.linalg.lstsq(design, train.outcome, rcond=None)[0]
     assert not np.allclose(
-        laws["covariates"].mean,
+        predictive["covariates"].mean,
         np.column_stack([np.ones(len(test.ids)), test.covariates]) @ with_rare,
     )
 
@@ -73,7 +73,9 @@ def test_the_penalty_is_chosen_without_the_test(data: dv.forum.ForumData) -> Non
     changed = dataclasses.replace(
         data, test=dataclasses.replace(data.test, outcome=data.test.outcome + 100.0)
     )
-    np.testing.assert_array_equal(baselines(data)["ridge"].mean, baselines(changed)["ridge"].mean)
+    np.testing.assert_array_equal(
+        fit_baselines(data)["ridge"].mean, fit_baselines(changed)["ridge"].mean
+    )
 
 
 def score(name: str, r2: float) -> Score:

@@ -29,7 +29,7 @@ from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, Parti
         ("full", None),
         (1.0, None),
         ("1", None),
-        ("learnt", LEARNT),
+        ("learned", LEARNT),
         (0.9, KnownAgreement(0.9)),
         ("0.9", KnownAgreement(0.9)),
         (0, KnownAgreement(0.0)),
@@ -40,6 +40,17 @@ from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, Parti
 def test_words_and_numbers(given: object, meant: object) -> None:
     assert agreement_prior(given) == meant
     assert agreement_prior(agreement_text(given)) == meant
+
+
+def test_the_former_spelling_of_learned_gets_a_warning() -> None:
+    with pytest.warns(FutureWarning, match='agreement="learnt" is now agreement="learned"'):
+        assert agreement_prior("learnt") == LEARNT
+    with pytest.warns(FutureWarning, match='item_intercept="learnt" is now'):
+        choices = dv.PairwiseChoices([0], [0], [1], [[1.0], [2.0]], item_intercept="learnt")
+    assert (
+        choices.param_names
+        == dv.PairwiseChoices([0], [0], [1], [[1.0], [2.0]], item_intercept="learned").param_names
+    )
 
 
 @pytest.mark.parametrize(

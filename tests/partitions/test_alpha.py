@@ -21,7 +21,7 @@ from dualview.partitions.alpha import (
     concentration,
     concentration_from_text,
 )
-from dualview.runs import run as runs
+from dualview.runs.run import load_run
 
 SHORT = {"n_warmup": 10, "n_draws": 20, "n_chains": 1}
 X = np.random.default_rng(1).standard_normal((14, 2))
@@ -117,7 +117,7 @@ def test_with_one_cluster_there_is_no_alpha():
     with pytest.warns(DataWarning, match="alpha is not used: with one cluster there is none"):
         model = dv.DualViewMixture(1, alpha=2.0, **SHORT).fit(X)
     assert "alpha" not in model.posterior_
-    assert model.posterior_.alpha_prior is None
+    assert model.posterior_.spec.alpha_prior is None
 
 
 def test_a_saved_posterior_knows_its_prior(tmp_path):
@@ -125,7 +125,7 @@ def test_a_saved_posterior_knows_its_prior(tmp_path):
     model.posterior_.save(tmp_path / "post.nc")
     again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "post.nc"))
     assert again.alpha == dv.Gamma(2, 4)
-    assert again.posterior_.alpha_prior == "gamma(2, 4)"
+    assert again.posterior_.spec.alpha_prior == "gamma(2, 4)"
 
 
 def test_a_partition_of_users_alone_is_warned_of():
@@ -164,8 +164,8 @@ def test_the_command_line_takes_a_prior_and_resuming_keeps_it(
     assert not out.exists()
     assert cli.main([*command, "--alpha", "gamma(2,4)"]) == 0
     assert "Prior of the concentration alpha: gamma(2, 4)." in capsys.readouterr().out
-    assert runs.summarise(out)["alpha_prior"] == "gamma(2, 4)"
+    assert load_run(out).posterior_.spec.alpha_prior == "gamma(2, 4)"
     assert cli.main([*command, "--alpha", "paper"]) == 2
     assert "alpha was 'gamma(2, 4)', now 'inverse gamma(0.5, 0.5)'" in capsys.readouterr().err
     assert cli.main(["resume", str(out), "--draws", "12", "--quiet"]) == 0
-    assert runs.summarise(out)["alpha_prior"] == "gamma(2, 4)"
+    assert load_run(out).posterior_.spec.alpha_prior == "gamma(2, 4)"

@@ -15,7 +15,8 @@ import dualview as dv
 from dualview import plots
 from dualview.errors import InputError
 from dualview.report import collect_run, render_page
-from dualview.runs import run as runs
+from dualview.runs import summaries
+from dualview.runs.run import load_run
 
 mpl.use("Agg")
 
@@ -205,13 +206,13 @@ def test_pictures(case: SimpleNamespace) -> None:
         )
         with pytest.raises(InputError, match="got \\('town', 'age'\\)"):
             plots.features(case.model, columns=("town", "age"))
-    written = runs.plot_run(case.folder)
+    written = summaries.plot_run(load_run(case.folder), case.folder / "plots")
     assert {path.stem for path in written} >= {"clusters", "traces", "similarity"}
     assert ("features" in {path.stem for path in written}) == bool(case.numbers)
 
 
 def test_summary_in_words(case: SimpleNamespace) -> None:
-    found = runs.summarise(case.folder)
+    found = summaries.summarize(load_run(case.folder))
     first = found["clusters"][0]
     assert sum(first["level_shares"]["town"].values()) == pytest.approx(1.0)
     assert list(first["feature_medians"]) == case.numbers
@@ -219,7 +220,7 @@ def test_summary_in_words(case: SimpleNamespace) -> None:
         assert first["feature_medians"]["grade"] in list("dcba")
         members = case.users[case.model.labels_ == 0]
         assert first["feature_medians"]["posts"] == members["posts"].median()
-    text = runs.summary_text(found)
+    text = summaries.summary_text(found)
     assert "town" in text
     json.dumps(found, allow_nan=False)
 

@@ -19,7 +19,10 @@ from dualview.report import collect_run, render_page, words, write_report
 from dualview.report.extras import read_predictions
 from dualview.report.settings import fit_command, settings_section
 from dualview.runs import run as runs
-from dualview.runs.rankings import Ranking
+from dualview.runs.comparison import Ranking
+from dualview.runs.request import Request
+from dualview.runs.run import load_run
+from dualview.runs.summaries import summarize
 from dualview.settings import Columns, Settings
 from report.conftest import FORUM, SHORT, USERS
 
@@ -61,7 +64,7 @@ def test_powers_come_from_the_largest_with_the_intervals_of_the_summary(
     found: dict[str, Any], plain: Path
 ) -> None:
     summary = {
-        cluster["cluster"]: cluster["latent"] for cluster in runs.summarise(plain)["clusters"]
+        cluster["cluster"]: cluster["latent"] for cluster in summarize(load_run(plain))["clusters"]
     }
     rows = found["power"]["rows"]
     assert [row["role"] for row in rows] == sorted(
@@ -92,8 +95,8 @@ def test_the_command_asks_for_the_same_run(
     monkeypatch.setattr(runs, "fit_run", lambda request, *_, **__: asked.append(request) or "")
     monkeypatch.chdir(tables)
     assert cli.main(shlex.split(found["settings"]["command"])[1:]) == 0
-    assert asked == [runs.Request.load(plain)]
-    odd = runs.Request(
+    assert asked == [Request.load(plain)]
+    odd = Request(
         str(tables / "my users.csv"),
         str(tables / "t.mtx"),
         outcomes=str(tables / "o.csv"),
@@ -208,7 +211,7 @@ def test_fits_are_ranked_with_the_run_of_the_page_marked(
     section, ranking = more["fits"], Ranking.load(full / "comparison.json")
     models = {}
     for folder in (full, linked):
-        models[folder.name] = runs.load_run(folder)
+        models[folder.name] = load_run(folder)
         models[folder.name].behavior_ = dv.SharedOutcome(FORUM.participation > 0, FORUM.outcome)
     table = dv.compare(models)
     assert (

@@ -474,7 +474,7 @@ def test_pictures_of_a_vector_have_a_panel_for_each_part(regression: Path) -> No
     from matplotlib import pyplot as plt
 
     from dualview import plots
-    from dualview.runs.run import _latent_picture
+    from dualview.runs.summaries import _latent_picture
 
     model = dv.DualViewMixture.from_posterior(dv.load(regression / "posterior.nc"))
     labels = [ax.get_ylabel() for ax in _latent_picture(model).figure.axes]

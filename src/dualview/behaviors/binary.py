@@ -17,7 +17,7 @@ from dualview.behaviors.ids import Labelled, checked_ids, counted, id_text, is_l
 from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Params
-from dualview.checks import as_array, column_names, index_names, numbers
+from dualview.checks import as_array, column_names, index_names, is_learned, numbers
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.outcomes import BinaryOutcome, Outcome
@@ -124,9 +124,9 @@ class PairwiseChoices(BinaryOutcomes):
         chances are asked and the other one.
     items : array or DataFrame (n_items, q)
         Features of the items: a column for each part of the latent vector f_u.
-    item_intercept : bool or "learnt"
+    item_intercept : bool or "learned"
         Give each item an appeal of its own, common to all users: True, with prior N(0, 1) on the
-        scale of the log odds; "learnt", with prior N(0, τ²) and τ learnt, as a group called
+        scale of the log odds; "learned", with prior N(0, τ²) and τ learned, as a group called
         ``item``: ``posterior_["group_effects"]``. Predictions for an item that the fit has not seen
         then take its appeal from N(0, τ²).
     common, groups, offset, coefficient_prior : as in :class:`BinaryOutcomes`
@@ -179,20 +179,20 @@ class PairwiseChoices(BinaryOutcomes):
                 f"winner and loser must differ; they are the same item in row {same[0]} "
                 f"({len(same)} row(s))."
             )
-        if not isinstance(item_intercept, bool | np.bool_) and item_intercept != "learnt":
+        learned = is_learned(item_intercept, "item_intercept")
+        if not learned and not isinstance(item_intercept, bool | np.bool_):
             raise InputError(
-                f'item_intercept must be True, False or "learnt"; got {item_intercept!r}.'
+                f'item_intercept must be True, False or "learned"; got {item_intercept!r}.'
             )
-        self.item_intercept: bool | str = (
-            item_intercept if isinstance(item_intercept, str) else bool(item_intercept)
-        )
+        # files have the former spelling
+        self.item_intercept: bool | str = "learnt" if learned else bool(item_intercept)
         design = self.items[self.winner] - self.items[self.loser]
         self._set(user, design, np.ones(len(design)), names, users, n_users)
         self._set_effects(common, groups, offset, coefficient_prior)
         if self.item_intercept is True and not self.effects.none:
             raise InputError(
                 "item_intercept=True gives items coefficients with a known prior. With common or "
-                'groups use "learnt", which '
+                'groups use "learned", which '
                 "also learns how much items differ."
             )
         if self.item_intercept == "learnt":

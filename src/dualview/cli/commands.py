@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from dualview.cli.program import CommandLine, run_command, stoppable
+from dualview.cli.program import CommandLine, RunSettings, WorkSettings, run_command, stoppable
 from dualview.errors import InputError
 from dualview.files.writing import check_place, is_standard_output, wrote
 from dualview.forum.columns import GivenColumns
@@ -34,8 +34,8 @@ def demo(
 ) -> None:
     """Fit a simulated forum and compare the results with the truth.
 
-    Writes picture.png, report.md and users.csv. Takes less than a minute the first time, most of it
-    for compiling.
+    Writes picture.png, report.md and users.csv. The first time takes about a minute, most of it for
+    compiling the sampler.
 
     Example: dualview demo --out demo --seed 0
 
@@ -44,7 +44,7 @@ def demo(
     out
         Folder for the results.
     seed
-        Seed of the data and of the sampler; the same seed gives the same results.
+        Seed of data and sampler; the same seed gives the same results.
     users
         Number of users, in five clusters.
     threads
@@ -66,25 +66,21 @@ def fit(
     users: Path,
     threads: Path | None = None,
     *,
-    out: Path,
+    run: RunSettings,
     outcomes: Path | None = None,
     covariates: tuple[str, ...] = (),
     intercept: bool = False,
     noise_variance: float | Literal["paper"] | None = None,
     drop_unknown: bool = False,
     columns: Path | None = None,
-    jobs: int = -1,
-    quiet: bool = False,
-    config: Path | None = None,  # noqa: ARG001  cli.config reads it
     names: Columns = Columns(),
     answers: AnswerSettings = AnswerSettings(),
     settings: Settings = Settings(),
 ) -> None:
-    """Fit the model to a table of users and a table of threads or answers. A run can be killed and
-    resumed.
+    """Fit the model to a table of users and a table of threads or answers.
 
     Files are CSV, TSV or Parquet, compressed or not. Threads can also be a Matrix Market file
-    (.mtx) with one row per thread and one column per user.
+    (.mtx) with one row per thread and one column per user. A run can be killed and resumed.
 
     Example: dualview fit users.csv threads.csv --out run
 
@@ -97,8 +93,6 @@ def fit(
     threads
         Table with one row per thread and participant: thread, user, optionally weight, and outcome
         unless --outcomes has it. With --kind, one row per answer of a user.
-    out
-        Folder of the run.
     outcomes
         Table with one row per thread: thread, outcome, optionally covariates. By default these are
         columns of the threads.
@@ -115,16 +109,10 @@ def fit(
     columns
         File with the kinds of the columns of users: continuous, counts, ratings, categories.
         'dualview columns' writes one that you can edit; without it the kinds are detected.
-    jobs
-        Chains to run in parallel; by default as many as there are cores.
-    quiet
-        Print errors and the summary only.
-    config
-        TOML file with options: their names without dashes in front, as in max-time = 60. Options on
-        the command line win over the file.
     """
-    with stoppable(out):
-        from dualview.runs.run import Request, fit_run
+    with stoppable(run.out):
+        from dualview.runs.request import Request
+        from dualview.runs.run import fit_run
 
         request = Request(
             users=str(users.absolute()),
@@ -141,7 +129,7 @@ def fit(
             if answers.items is None
             else replace(answers, items=str(Path(answers.items).absolute())),
         )
-        print(fit_run(request, out, n_jobs=jobs, quiet=quiet))
+        print(fit_run(request, run.out, n_jobs=run.jobs, quiet=run.quiet))
 
 
 def columns(users: Path, *, out: Path | None = None, user_column: str = "user") -> None:
@@ -159,7 +147,7 @@ def columns(users: Path, *, out: Path | None = None, user_column: str = "user") 
     user_column
         Name of the column with user ids.
     """
-    from dualview.runs.codebook import write_codebook
+    from dualview.runs.preparation import write_codebook
 
     _tell(write_codebook(users, out, user_column), out)
 
@@ -174,11 +162,11 @@ def shard(
     drop_unknown: bool = False,
     names: Columns = Columns(),
 ) -> None:
-    """Write tables as a folder of shards, for fits to data that are larger than memory or to
-    several machines.
+    """Write tables as a folder of shards, for data that are larger than memory.
 
     Tables are read once, in pieces. In Python,
-    dv.DualViewMixture(engine="variational").fit(dv.Shards(FOLDER)) fits them.
+    dv.DualViewMixture(engine="variational").fit(dv.Shards(FOLDER)) fits them, also on several
+    machines.
 
     Example: dualview shard users.parquet threads.parquet --out shards
 
@@ -199,11 +187,10 @@ def shard(
     drop_unknown
         Leave out rows of users who are not in the table of users.
     """
-    from dualview.runs.shards import write_folder
+    from dualview.runs.preparation import write_shards
 
-    print(
-        write_folder(users, threads, out, names, (users_per_shard, threads_per_shard), drop_unknown)
-    )
+    sizes = users_per_shard, threads_per_shard
+    print(write_shards(users, threads, out, names, sizes, drop_unknown))
 
 
 def resume(
@@ -212,11 +199,9 @@ def resume(
     draws: int | None = None,
     max_time: float | None = None,
     max_draws: int | None = None,
-    jobs: int = -1,
-    quiet: bool = False,
+    work: WorkSettings = WorkSettings(),
 ) -> None:
-    """Continue a run that was stopped or killed; the draws are the same as without the
-    interruption.
+    """Continue a run that was stopped or killed. The draws stay the same.
 
     For a run of dualview forum, roles, scores, predictions and the report are also made again.
 
@@ -233,22 +218,20 @@ def resume(
     max_draws
         Stop after this many draws per chain, kept or not, counted from the start of the run, even
         without convergence.
-    jobs
-        Chains to run in parallel; by default as many as there are cores.
-    quiet
-        Print errors and the summary only.
     """
     with stoppable(run):
-        from dualview.runs.run import Longer, Request, fit_run
+        from dualview.runs.request import Longer, Request
+        from dualview.runs.run import fit_run
 
         more = Longer(draws, max_time, max_draws)
         if (run / "forum.json").exists():
             from dualview.forum.application import resume_forum
 
-            print(resume_forum(run, more, n_jobs=jobs, quiet=quiet))
+            print(resume_forum(run, more, n_jobs=work.jobs, quiet=work.quiet))
             report(run)
             return
-        print(fit_run(Request.load(run).longer(more), run, n_jobs=jobs, quiet=quiet))
+        request = Request.load(run).longer(more)
+        print(fit_run(request, run, n_jobs=work.jobs, quiet=work.quiet))
 
 
 def predict(
@@ -291,7 +274,7 @@ def predict(
 
 
 def summary(run: Path, *, json: bool = False) -> None:
-    """Print the clusters, their sizes and profiles, and whether the chains have converged.
+    """Print the clusters with their sizes and profiles, and the verdict on convergence.
 
     Example: dualview summary run --json
 
@@ -304,9 +287,10 @@ def summary(run: Path, *, json: bool = False) -> None:
     """
     from json import dumps
 
-    from dualview.runs.run import summarise, summary_text
+    from dualview.runs.run import load_run
+    from dualview.runs.summaries import summarize, summary_text
 
-    found = summarise(run)
+    found = summarize(load_run(run))
     print(dumps(found, indent=2) if json else summary_text(found))
 
 
@@ -317,11 +301,11 @@ def compare(
     folds: int | None = None,
     out: Path | None = None,
 ) -> None:
-    """Rank runs on the same threads or answers by leave-one-out scores (PSIS-LOO), or by refits.
+    """Rank runs on the same threads or answers by leave-one-out scores or by refits.
 
-    elpd is the sum of the scores (higher is better), behind is the difference from the best run,
-    and unsure is the number of threads or answers with an unreliable score. Reports of the runs
-    will show the table.
+    elpd is the sum of the scores, computed without refits by PSIS-LOO (higher is better), behind is
+    the difference from the best run, and unsure is the number of threads or answers with an
+    unreliable score. Reports of the runs will show the table.
 
     Example: dualview compare run linked
 
@@ -335,12 +319,12 @@ def compare(
         file only with --out.
     folds
         Fit every run again this many times, each time without one part of the threads or answers,
-        and score that part. It takes as many times longer; no score is unsure.
+        and score that part. No score is then unsure, and it takes as many times longer.
     out
         File to write the table to, as JSON, or - for standard output; comparison.json in the folder
         of each run by default.
     """
-    from dualview.runs.rankings import FILE, rank_runs
+    from dualview.runs.comparison import FILE, rank_runs
 
     if out is not None:
         check_place(out)
@@ -355,11 +339,11 @@ def compare(
 
 
 def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
-    """Check whether the model fits: outcomes, features, clusters, link and priors, each with a
-    verdict and what to try.
+    """Check whether the model fits its data, with a verdict on each part and what to try.
 
-    Chains can converge although the model is wrong. Each check says "fine", "look here" or "the
-    model is wrong here". Writes checks.json to the run's folder; reports show it with pictures.
+    Chains can converge although the model is wrong. The checks of outcomes, features, clusters,
+    link and priors each say "fine", "look here" or "the model is wrong here". Writes checks.json to
+    the run's folder; reports show it with pictures.
 
     Example: dualview check run --refit
 
@@ -379,7 +363,7 @@ def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
 
 
 def plot(run: Path) -> None:
-    """Plot a run: users by features, latent coefficients, similarity, number of clusters, traces.
+    """Plot users by features, latent coefficients, similarity, clusters and traces.
 
     Example: dualview plot run
 
@@ -388,9 +372,10 @@ def plot(run: Path) -> None:
     run
         Folder of a finished run; pictures are written to its subfolder plots.
     """
-    from dualview.runs.run import plot_run
+    from dualview.runs.run import load_run
+    from dualview.runs.summaries import plot_run
 
-    print(wrote(*plot_run(run)))
+    print(wrote(*plot_run(load_run(run), run / "plots")))
 
 
 def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()) -> None:
@@ -404,7 +389,7 @@ def report(run: Path, *, out: Path | None = None, against: tuple[Path, ...] = ()
     run
         Folder of a finished run.
     out
-        File to write, or - for standard output; report.html in the run's folder by default.
+        File to write, or - for standard output; by default report.html in the run's folder.
     against
         Other runs on the same threads or answers, to show which predicts best; saved as
         comparison.json in the run's folder.
@@ -439,7 +424,7 @@ def reproduce(
     quick
         Few sizes, two repetitions, short chains.
     seed
-        Seed of the data and of the sampler; the same seed gives the same results.
+        Seed of data and sampler; the same seed gives the same results.
     jobs
         Fits to run in parallel; by default as many as there are cores.
     quiet
@@ -468,11 +453,8 @@ def reproduce(
 def forum(
     posts: Path | None = None,
     *,
-    out: Path,
+    run: RunSettings,
     example: bool = False,
-    jobs: int = -1,
-    quiet: bool = False,
-    config: Path | None = None,  # noqa: ARG001  cli.config reads it
     rules: ForumSettings = ForumSettings(),
     columns: GivenColumns = GivenColumns(),
     settings: Settings = Settings(),
@@ -482,8 +464,8 @@ def forum(
 
     Reads CSV, JSON Lines and Parquet, plain or compressed (gz, zst, bz2, xz). Columns are
     recognized by the names that exports from Reddit, Discourse and Zulip use. The same command
-    continues a run that was stopped. In the sampler's options, clusters are roles and latent
-    coefficients are catalytic powers.
+    continues a run that was stopped. For the sampler, clusters are roles and latent coefficients
+    are catalytic powers.
 
     Example: dualview forum --example --out run
 
@@ -492,24 +474,25 @@ def forum(
     posts
         File with one row per post: thread, user, time and, if available, parent, section, score,
         text or its length.
-    out
-        Folder of the run.
     example
-        Simulate a forum of about 30,000 posts, written to posts.csv in the run's folder.
-    jobs
-        Chains to run in parallel; by default as many as there are cores.
-    quiet
-        Print errors and the summary only.
-    config
-        TOML file with options: their names without dashes in front, as in max-time = 60. Options on
-        the command line win over the file.
+        Simulate a forum of about 30,000 posts; writes them to posts.csv.
     """
-    with stoppable(out):
+    with stoppable(run.out):
         from dualview.forum.application import run_forum
 
         options = ForumOptions.asked(rules, columns, settings.seed)
-        print(run_forum(posts, out, options, settings, example=example, n_jobs=jobs, quiet=quiet))
-        report(out)
+        print(
+            run_forum(
+                posts,
+                run.out,
+                options,
+                settings,
+                example=example,
+                n_jobs=run.jobs,
+                quiet=run.quiet,
+            )
+        )
+        report(run.out)
 
 
 def _tell(words: str, out: Path | None) -> None:
@@ -536,39 +519,7 @@ LINE = CommandLine(
     ),
     several=(report,),
     gone={forum: GONE},
-    usual={
-        fit: (
-            "users",
-            "threads",
-            "out",
-            "outcomes",
-            "covariates",
-            "columns",
-            "config",
-            "kind",
-            "outcome",
-            "by",
-            "clusters",
-            "engine",
-            "max-time",
-            "seed",
-        ),
-        forum: (
-            "posts",
-            "out",
-            "example",
-            "config",
-            "first",
-            "outcome",
-            "covariates",
-            "min-threads",
-            "test-share",
-            "clusters",
-            "link",
-            "max-time",
-            "seed",
-        ),
-    },
+    brief={fit: ("intercept", "noise_variance", "drop_unknown"), forum: ()},
 )
 
 

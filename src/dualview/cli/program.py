@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,14 @@ from dualview.cli.translation import with_options
 from dualview.errors import DualViewError
 from dualview.forum.columns import GivenColumns
 from dualview.forum.options import ForumSettings
-from dualview.settings import AnswerSettings, Columns, Settings, column_option_name, option_name
+from dualview.settings import (
+    AnswerSettings,
+    Columns,
+    Settings,
+    column_option_name,
+    option_name,
+    setting,
+)
 
 if TYPE_CHECKING:
     import cyclopts
@@ -28,32 +35,58 @@ if TYPE_CHECKING:
 Command = Callable[..., None]
 
 
-class Panel(NamedTuple):
-    """Where the help lists the fields of a record of settings, and what their options are
-    called."""
+@dataclass(frozen=True, kw_only=True)
+class WorkSettings:
+    """How a command that fits works."""
 
-    title: str
+    jobs: int = setting(-1, "Chains to run in parallel; by default as many as there are cores.")
+    quiet: bool = setting(False, "Print errors and the summary only.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(WorkSettings):
+    """A new run: its folder, and a file of settings, which ``cli.config`` reads."""
+
+    out: Path = field(metadata={"help": "Folder of the run."})
+    config: Path | None = setting(  # noqa: RUF009
+        None,
+        "TOML file with options, such as max-time = 60: their names without dashes in front. "
+        "Options on the command line win over the file.",
+    )
+
+
+class Panel(NamedTuple):
+    """Where the help lists the fields of a record of settings, what their options are called, and
+    which of them --help shows where --help-all shows all."""
+
+    title: str | None
     option: Callable[[str], str] = option_name
+    usual: tuple[str, ...] = ()
 
 
 RECORDS = {
-    ForumSettings: Panel("Posts and outcomes"),
+    WorkSettings: Panel(None),
+    RunSettings: Panel(None, usual=("out", "config")),
+    ForumSettings: Panel(
+        "Posts and outcomes",
+        usual=("first", "outcome", "covariates", "min_threads", "test_share"),
+    ),
     GivenColumns: Panel("Columns of the file", column_option_name),
-    AnswerSettings: Panel("Answers of single users"),
+    AnswerSettings: Panel("Answers of single users", usual=("kind", "outcome", "by")),
     Columns: Panel("Columns of the tables", column_option_name),
-    Settings: Panel("Sampler"),
+    Settings: Panel("Sampler", usual=("n_clusters", "engine", "max_time", "seed")),
 }
 
 
 class CommandLine(NamedTuple):
     """Commands by their names; ``several``: those whose options take several values; ``gone``:
-    options that others had once; ``usual``: the options that --help shows of commands with many,
-    where --help-all shows all."""
+    options that others had once; ``brief``: those with so many options that --help shows only the
+    usual ones, with the parameters of the function that it leaves out."""
 
     commands: tuple[Command, ...]
     several: tuple[Command, ...] = ()
     gone: Mapping[Command, Mapping[str, str]] = {}
-    usual: Mapping[Command, tuple[str, ...]] = {}
+    brief: Mapping[Command, tuple[str, ...]] = {}
 
 
 def program(line: CommandLine, help_all: bool = False) -> "cyclopts.App":
@@ -66,40 +99,47 @@ def program(line: CommandLine, help_all: bool = False) -> "cyclopts.App":
         "its effects.",
         version=__version__,
         help_format="markdown",
-        default_parameter=cyclopts.Parameter(
-            negative="",
-            show_default=lambda value: (
-                ", ".join(value) or None if isinstance(value, tuple) else value
-            ),
-        ),
+        default_parameter=cyclopts.Parameter(negative="", show_default=_shown_default),
         suppress_keyboard_interrupt=False,
         config=read_config,
     )
-    for place, (record, panel) in enumerate(
-        RECORDS.items()
-    ):  # as decorators would, if cyclopts were always there
-        group = cyclopts.Group(panel.title, sort_key=place)
-        cyclopts.Parameter(name="*", name_transform=panel.option, group=group)(record)
+    # as decorators would, if cyclopts were always there
+    for place, (record, panel) in enumerate(RECORDS.items()):
+        options: dict[str, Any] = {"name": "*", "name_transform": panel.option}
+        if panel.title is not None:  # else the options are among the command's own
+            options["group"] = cyclopts.Group(panel.title, sort_key=place)
+        cyclopts.Parameter(**options)(record)
     for command in line.commands:
         several = (
             cyclopts.Parameter(consume_multiple=(1, None)) if command in line.several else None
         )
-        brief = (
-            {} if help_all or command not in line.usual else _brief(command, line.usual[command])
-        )
+        is_brief = command in line.brief and not help_all
+        brief = _brief(command, line.brief[command]) if is_brief else {}
         app.command(command, default_parameter=several, **brief)
     return app
 
 
-def _brief(command: Command, usual: Sequence[str]) -> dict[str, Any]:
+def _shown_default(value: Any) -> Any:
+    """A default as the help shows it; None for one that its text says already or that says
+    nothing."""
+    if isinstance(value, tuple):
+        return ", ".join(value) or None
+    return None if value is False or value == -1 else value
+
+
+def _brief(command: Command, left_out: Sequence[str]) -> dict[str, Any]:
     """How a command shows the usual options only, and where the others are."""
     from cyclopts.help import DefaultFormatter
 
-    shown = {f"--{name}" for name in usual}
+    hidden = {f"--{option_name(name)}" for name in left_out}
+    for parameter in signature(command).parameters.values():
+        if (panel := RECORDS.get(parameter.annotation)) is not None:
+            names = {item.name for item in fields(parameter.annotation)} - {*panel.usual}
+            hidden |= {f"--{panel.option(name)}" for name in names}
 
     class Brief(DefaultFormatter):
         def __call__(self, console: Any, options: Any, panel: Any) -> None:
-            panel.entries = [entry for entry in panel.entries if shown.intersection(entry.names)]
+            panel.entries = [entry for entry in panel.entries if not hidden & {*entry.names}]
             super().__call__(console, options, panel)
 
     more = f"More options: dualview {command.__name__} --help-all"

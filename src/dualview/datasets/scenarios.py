@@ -5,7 +5,6 @@ Shapes: features (U, D), labels (U,), latent (U,), participation (T, U), outcome
 """
 
 import math
-import operator
 from dataclasses import dataclass
 from numbers import Real
 
@@ -14,6 +13,7 @@ from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import ArrayLike, NDArray
 from sklearn.datasets import load_iris
 
+from dualview.checks import number_in, whole_number
 from dualview.errors import InputError
 
 FEATURE_COVARIANCE = ((0.01, 0.001), (0.001, 0.01))
@@ -82,10 +82,8 @@ def agreement(
     """A forum where both views have the same clusters.
 
     Users, their coefficients and the test threads depend on ``seed`` alone; the training threads on
-    ``seed``
-    and ``repetition``, and a smaller number of them is the beginning of a larger one. A thread
-    without any
-    participant is redrawn until it has one.
+    ``seed`` and ``repetition``, and a smaller number of them is the beginning of a larger one. A
+    thread without any participant is redrawn until it has one.
 
     Parameters
     ----------
@@ -111,8 +109,8 @@ def agreement(
     plan = _Plan(
         n_threads, n_test_threads, noise_variance, participation_rate, normalize, repetition, seed
     )
-    centres = _circle(_at_least(1, "n_clusters", n_clusters), radius)
-    return _around(centres, "agreement", n_users, feature_covariance, latent_means, latent_sd, plan)
+    centers = _circle(whole_number(n_clusters, "n_clusters", 1), radius)
+    return _around(centers, "agreement", n_users, feature_covariance, latent_means, latent_sd, plan)
 
 
 def disagreement(
@@ -134,8 +132,7 @@ def disagreement(
     """A forum where the last two clusters are the same in the features.
 
     Both are centered at the origin of the features; their coefficients differ. Everything else,
-    arguments
-    included, is as in :func:`agreement`.
+    arguments included, is as in :func:`agreement`.
 
     Examples
     --------
@@ -147,10 +144,10 @@ def disagreement(
     plan = _Plan(
         n_threads, n_test_threads, noise_variance, participation_rate, normalize, repetition, seed
     )
-    centres = _circle(_at_least(2, "n_clusters", n_clusters), radius)
-    centres[-2:] = 0.0
+    centers = _circle(whole_number(n_clusters, "n_clusters", 2), radius)
+    centers[-2:] = 0.0
     return _around(
-        centres, "disagreement", n_users, feature_covariance, latent_means, latent_sd, plan
+        centers, "disagreement", n_users, feature_covariance, latent_means, latent_sd, plan
     )
 
 
@@ -170,8 +167,7 @@ def iris(
     """A forum whose users are flowers: rows of Fisher's iris, drawn without replacement.
 
     Features are sepal width, petal length and petal width; the cluster is the species, in the order
-    setosa,
-    versicolor, virginica. The other arguments are as in :func:`agreement`.
+    setosa, versicolor, virginica. The other arguments are as in :func:`agreement`.
 
     Examples
     --------
@@ -184,7 +180,7 @@ def iris(
     )
     flowers = load_iris()
     n_flowers = len(flowers.target)
-    if _at_least(1, "n_users", n_users) > n_flowers:
+    if whole_number(n_users, "n_users", 1) > n_flowers:
         raise InputError(
             f"n_users must be at most {n_flowers}, the flowers in iris; got {n_users}. Ask for "
             "fewer."
@@ -211,11 +207,11 @@ class _Plan:
     seed: int
 
     def __post_init__(self) -> None:
-        _at_least(1, "n_threads", self.n_threads)
-        _at_least(0, "n_test_threads", self.n_test_threads)
-        _at_least(0, "repetition", self.repetition)
-        _at_least(0, "seed", self.seed)
-        _not_negative("noise_variance", self.noise_variance)
+        whole_number(self.n_threads, "n_threads", 1)
+        whole_number(self.n_test_threads, "n_test_threads", 0)
+        whole_number(self.repetition, "repetition", 0)
+        whole_number(self.seed, "seed", 0)
+        number_in(self.noise_variance, "noise_variance", 0, math.inf)
         rate = self.participation_rate
         if not (isinstance(rate, Real) and 0.0 < rate <= 1.0):
             raise InputError(
@@ -270,13 +266,13 @@ def _row_with_somebody(rng: Generator, n_users: int, rate: float) -> NDArray[np.
 
 def _circle(n_clusters: int, radius: float) -> NDArray[np.float64]:
     """Feature means, (n_clusters, 2)."""
-    _not_negative("radius", radius)
+    number_in(radius, "radius", 0, math.inf)
     angle = 2.0 * np.pi * np.arange(1, n_clusters + 1) / n_clusters
     return radius * np.column_stack([np.cos(angle), np.sin(angle)])
 
 
 def _around(
-    centres: NDArray[np.float64],
+    centers: NDArray[np.float64],
     name: str,
     n_users: int,
     feature_covariance: ArrayLike,
@@ -285,8 +281,8 @@ def _around(
     plan: _Plan,
 ) -> Forum:
     """A forum of equal clusters with these feature means."""
-    n_clusters = len(centres)
-    if _at_least(1, "n_users", n_users) < n_clusters:
+    n_clusters = len(centers)
+    if whole_number(n_users, "n_users", 1) < n_clusters:
         raise InputError(
             f"n_users must be at least n_clusters = {n_clusters}, or a cluster stays empty; got "
             f"{n_users}. "
@@ -298,7 +294,7 @@ def _around(
     factor = _factor(feature_covariance)
     rng = plan.users()
     labels = rng.permutation(np.arange(n_users, dtype=np.intp) % n_clusters)
-    features = centres[labels] + rng.standard_normal((n_users, 2)) @ factor.T
+    features = centers[labels] + rng.standard_normal((n_users, 2)) @ factor.T
     return plan.forum(name, features, ("x", "y"), labels, _latent(rng, labels, means, latent_sd))
 
 
@@ -306,7 +302,9 @@ def _latent(
     rng: Generator, labels: NDArray[np.intp], means: NDArray[np.float64], sd: float
 ) -> NDArray[np.float64]:
     """The users' coefficients."""
-    return means[labels] + _not_negative("latent_sd", sd) * rng.standard_normal(len(labels))
+    return means[labels] + number_in(sd, "latent_sd", 0, math.inf) * rng.standard_normal(
+        len(labels)
+    )
 
 
 def _factor(covariance: ArrayLike) -> NDArray[np.float64]:
@@ -335,24 +333,3 @@ def _means(latent_means: ArrayLike, n_clusters: int) -> NDArray[np.float64]:
             f"of shape {means.shape}. Pass one mean for each cluster."
         )
     return means
-
-
-def _at_least(minimum: int, name: str, value: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = minimum - 1
-    if number < minimum:
-        raise InputError(
-            f"{name} must be an integer of at least {minimum}; got {value!r}. Pass {minimum} "
-            "or more."
-        )
-    return number
-
-
-def _not_negative(name: str, value: float) -> float:
-    if not (isinstance(value, Real) and 0.0 <= value < math.inf):
-        raise InputError(
-            f"{name} must be a finite number, 0 or more; got {value!r}. Pass 0 for none of it."
-        )
-    return value

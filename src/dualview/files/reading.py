@@ -8,6 +8,7 @@ whose name says what its content shows it to be; everything behind this module r
 import bz2
 import gzip
 import io
+import json
 import lzma
 import shutil
 import tarfile
@@ -67,6 +68,16 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise FileError(f"{path} cannot be read: {reason}.") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not a TOML file: {error}.") from error
+
+
+@contextmanager
+def readable_json(path: Path, advice: str) -> Iterator[Any]:
+    """The content of a JSON file. What is wrong with the file, or with the content in the eyes of
+    those who use it here, is one error that names the file and ends with advice."""
+    try:
+        yield json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FileError(f"{path} cannot be read ({error}). {advice}") from error
 
 
 def is_stream(path: Path) -> bool:

@@ -6,12 +6,14 @@ and sockets are refused.
 """
 
 import contextlib
+import json
 import os
 import re
 import secrets
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 from dualview.errors import FileError
 
@@ -42,6 +44,11 @@ def write_whole(path: Path, content: bytes) -> None:
         raise FileError(
             f"{path} could not be written: {reason}. What was saved before is unchanged."
         ) from error
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write plain values as JSON, whole or not at all."""
+    write_whole(path, json.dumps(content, indent=2, ensure_ascii=False).encode())
 
 
 def check_place(path: Path) -> None:

@@ -91,7 +91,7 @@ class Activity:
         )
 
 
-def user_activity(archive: Archive, threads: ThreadTable) -> Activity:
+def measure_activity(archive: Archive, threads: ThreadTable) -> Activity:
     """A row per user of the archive, by code; users without a post before the test have zeros."""
     _mark_training(archive, threads)
     n_people = archive.one("SELECT count(*) FROM people")[0]

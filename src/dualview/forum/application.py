@@ -1,47 +1,15 @@
 """The forum application: from posts to a run folder with roles, scores and predictions.
 
 The folder is one of ``dualview fit`` (request.json, the chains, posterior.nc, users.csv), so that
-summary, plot and predict take it; resume continues all of it. Beside them it has
-
-- ``tables/``: what was fitted. users.parquet (user, features: counts, intervals and numbers),
-  threads.mtx (training threads by
-  users), outcomes.parquet (thread, outcome, covariates); the same of the test threads as
-  test_threads.mtx and
-  test_outcomes.parquet.
-- ``forum.json``: settings and facts. version; command; source; options (as asked); columns (of the
-  file, by part); facts
-  (counts of posts, threads and users on the way); notes (what was done, a sentence each);
-  first_posts; outcome (in words); logarithm (whether it is one); features (name to transformation);
-  left_out (name to reason); meanings (name to words); covariates (names); training_threads;
-  test_threads; cut (when the test begins, ISO 8601, or null); data (digests of what was fitted).
-- ``roles.json``: {"roles": [...]}, a dictionary per cluster, numbered as in users.csv. role; label;
-  size; share;
-  typical_users; membership (mean probability); power, power_beside_the_average, factor ({"median",
-  "low", "high"}: posterior median and 95 % interval of the members' mean coefficient; factor is its
-  exponential, null unless the outcome is a logarithm); probability_above_average; profile: by name
-  of activity, {"meaning", "median", "quartiles", "mean", "rank"} in plain units, rank among all
-  users (0 to 1).
-- ``profiles.csv``: user, cluster, then activity in plain units, a row per user.
-- ``evaluation.json``: n_training, n_test; scores: a list of {"name", "words", "nll", "nll_error",
-  "rmse", "r2", "coverage":
-  {"0.5", "0.8", "0.95"}}; differences: of the dual model from each other, {"than", "gain", "error"}
-  in nats per thread; verdict (words); converged, of both models; seconds (by step).
-- ``predictions.csv``: a row per test thread: thread, start, length, outcome, mean, sd, low, high
-  (95 %), log_density, level
-  (the predictive distribution function at the outcome: uniform where calibrated), and for each
-  competitor name_mean and name_log_density.
-
-User names in CSV files stand as they are in the forum; read them as text (a member can be called
-NA).
+summary, plot and predict take it; resume continues all of it. ``docs/forum.md`` describes the files
+that it has besides.
 """
 
 import io
-import json
 import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,25 +22,19 @@ from scipy.io import mmwrite
 from dualview._version import __version__
 from dualview.errors import ConvergenceWarning, FileError, InputError, MissingExtraError
 from dualview.files.digests import digest
+from dualview.files.reading import readable_json
 from dualview.files.spreadsheets import csv_bytes
-from dualview.files.writing import make_folder, write_whole
+from dualview.files.writing import make_folder, write_json, write_whole
 from dualview.forum.activity import MEANINGS
-from dualview.forum.data import ForumData, ForumThreads, forum_data
+from dualview.forum.data import ForumData, ForumThreads, prepare_forum
 from dualview.forum.example import example_posts
 from dualview.forum.options import GONE, ForumOptions
-from dualview.forum.roles import roles, roles_text
-from dualview.forum.scores import Evaluation, baselines, evaluate
+from dualview.forum.roles import describe_roles, roles_text
+from dualview.forum.scores import Evaluation, evaluate, fit_baselines
 from dualview.mixture import DualViewMixture
 from dualview.outcomes import NormalMixture
-from dualview.runs.run import (
-    Longer,
-    Request,
-    check_settings,
-    check_whole,
-    estimator,
-    fit_run,
-    load_run,
-)
+from dualview.runs.request import Longer, Request, check_settings
+from dualview.runs.run import build_estimator, check_complete, fit_run, load_run
 from dualview.settings import Settings, column_option_name, command_words, option_words
 
 
@@ -92,14 +54,14 @@ def run_forum(
     With ``example`` the posts are made, from the sampler's seed, and written to the folder.
     """
     check_settings(settings)
-    say = _silent if quiet else _aloud
+    say = _said if not quiet else lambda _: None
     clock = _Clock()
     _require_pyarrow()
     if example == (posts is not None):
         raise InputError("Give either a file of posts, or --example for a simulated forum.")
     say("Making a forum." if posts is None else f"Reading {posts}.")
     made = example_posts(seed=settings.seed) if posts is None else None
-    data = forum_data(posts if made is None else made, options)
+    data = prepare_forum(posts if made is None else made, options)
     clock.mark("read")
     for note in data.notes:
         say(note[0].upper() + note[1:] + ".")
@@ -118,18 +80,18 @@ def run_forum(
     say("Fitting the single model, to compare.")
     single = _single(data, out, settings, n_jobs, quiet)
     clock.mark("single")
-    laws = baselines(data)
+    predictive = fit_baselines(data)
     clock.mark("ridge")
     for name, fitted in (("dual", model), ("single", single)):
-        law = fitted.predict_outcome(data.test.behavior)
-        assert isinstance(law, NormalMixture)
-        laws[name] = law
-    evaluation = evaluate(data, laws)
-    found = roles(data, model)
+        predicted = fitted.predict_outcome(data.test.behavior)
+        assert isinstance(predicted, NormalMixture)
+        predictive[name] = predicted
+    evaluation = evaluate(data, predictive)
+    found = describe_roles(data, model)
     clock.mark("evaluation")
     converged = {"dual": model.posterior_.converged, "single": single.posterior_.converged}
-    _write_results(data, model, out, found, evaluation, laws, converged, clock.seconds)
-    return _text(summary, found, evaluation, data, out, clock.seconds)
+    _write_results(data, model, out, found, evaluation, predictive, converged, clock.seconds)
+    return _text(summary, found, evaluation, data, out, clock.seconds, example)
 
 
 def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = False) -> str:
@@ -151,7 +113,7 @@ def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = Fal
             "it is now: "
             "'dualview forum FILE --out ...' with the same options continues the run."
         )
-    asked = _as_asked(before["options"])
+    asked = dict(before["options"])
     asked.setdefault("normalize", asked.pop("normalise", False))  # its name in earlier versions
     return run_forum(
         posts,
@@ -162,18 +124,6 @@ def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = Fal
         n_jobs=n_jobs,
         quiet=quiet,
     )
-
-
-def _as_asked(options: dict[str, Any]) -> dict[str, Any]:
-    """Options as they were before they were written as JSON, which has lists only."""
-    return {
-        name: _as_asked(value)
-        if isinstance(value, dict)
-        else tuple(value)
-        if isinstance(value, list)
-        else value
-        for name, value in options.items()
-    }
 
 
 class _Clock:
@@ -189,12 +139,8 @@ class _Clock:
         self._last = now
 
 
-def _aloud(words: str) -> None:
+def _said(words: str) -> None:
     print(f"dualview: {words}", file=sys.stderr, flush=True)
-
-
-def _silent(words: str) -> None:  # noqa: ARG001
-    return
 
 
 def _require_pyarrow() -> None:
@@ -285,11 +231,9 @@ def _check_folder(out: Path, facts: dict[str, Any]) -> None:
 def _facts_before(out: Path) -> dict[str, Any]:
     """What the folder's forum.json says."""
     anew = "To start again, give 'dualview forum' another folder as --out."
-    try:
-        facts: dict[str, Any] = json.loads((out / "forum.json").read_text())
-        missing = [name for name in ("command", "source", "options", "data") if name not in facts]
-    except (OSError, ValueError) as error:
-        raise FileError(f"{out / 'forum.json'} cannot be read ({error}). {anew}") from error
+    with readable_json(out / "forum.json", anew) as content:
+        facts: dict[str, Any] = dict(content)
+    missing = [name for name in ("command", "source", "options", "data") if name not in facts]
     if missing:
         raise FileError(f"{out / 'forum.json'} has no {', no '.join(missing)}. {anew}")
     return facts
@@ -307,7 +251,7 @@ def _write_inputs(data: ForumData, out: Path, facts: dict[str, Any], settings: S
         table.insert(0, "thread", threads.ids)
         write_whole(tables / f"{prefix}threads.mtx", matrix.getvalue())
         write_whole(tables / f"{prefix}outcomes.parquet", _parquet(table))
-    write_whole(out / "forum.json", _json(facts))
+    write_json(out / "forum.json", facts)
     return Request(
         users=str(tables / "users.parquet"),
         threads=str(tables / "threads.mtx"),
@@ -324,10 +268,6 @@ def _parquet(table: pd.DataFrame) -> bytes:
     return content.getvalue()
 
 
-def _json(content: Any) -> bytes:
-    return json.dumps(content, indent=2, ensure_ascii=False).encode()
-
-
 def _single(
     data: ForumData, out: Path, settings: Settings, n_jobs: int, quiet: bool
 ) -> DualViewMixture:
@@ -342,11 +282,11 @@ def _single(
         agreement=None,
         feature_prior=None,
     )
-    model = estimator(alone, out / "single", n_jobs, quiet)
+    model = build_estimator(alone, out / "single", n_jobs, quiet)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it
         model.fit(None, data.behavior)
-    check_whole(model.posterior_, settings, "the same command continues the run")
+    check_complete(model.posterior_, settings, "the same command continues the run")
     return model
 
 
@@ -356,27 +296,23 @@ def _write_results(
     out: Path,
     found: list[dict[str, Any]],
     evaluation: Evaluation,
-    laws: dict[str, NormalMixture],
+    predictive: dict[str, NormalMixture],
     converged: dict[str, bool],
     seconds: dict[str, float],
 ) -> None:
     profiles = data.activity.reset_index()
     profiles.insert(1, "cluster", model.labels_)
-    contents: dict[str, Callable[[], bytes]] = {
-        "roles.json": lambda: _json({"roles": found}),
-        "profiles.csv": lambda: csv_bytes(profiles),
-        "evaluation.json": lambda: _json(
-            asdict(evaluation) | {"converged": converged, "seconds": seconds}
-        ),
-        "predictions.csv": lambda: csv_bytes(_predictions(data, laws)),
-    }
-    made = {name: make() for name, make in contents.items()}
-    for name, content in made.items():
-        write_whole(out / name, content)
+    predictions = csv_bytes(_predictions(data, predictive))
+    write_json(out / "roles.json", {"roles": found})
+    write_whole(out / "profiles.csv", csv_bytes(profiles))
+    write_json(
+        out / "evaluation.json", asdict(evaluation) | {"converged": converged, "seconds": seconds}
+    )
+    write_whole(out / "predictions.csv", predictions)
 
 
-def _predictions(data: ForumData, laws: dict[str, NormalMixture]) -> pd.DataFrame:
-    test, dual = data.test, laws["dual"]
+def _predictions(data: ForumData, predictive: dict[str, NormalMixture]) -> pd.DataFrame:
+    test, dual = data.test, predictive["dual"]
     low, high = dual.interval(0.95).T
     start: Any = test.start
     if not data.options.relative_time:
@@ -386,11 +322,11 @@ def _predictions(data: ForumData, laws: dict[str, NormalMixture]) -> pd.DataFram
     )
     table = table.assign(median=dual.median, mean=dual.mean, sd=dual.std, low=low, high=high)
     table["log_density"], table["level"] = dual.log_density(test.outcome), dual.cdf(test.outcome)
-    for name, law in laws.items():
+    for name, predicted in predictive.items():
         if name != "dual":
             table[f"{name}_mean"], table[f"{name}_log_density"] = (
-                law.mean,
-                law.log_density(test.outcome),
+                predicted.mean,
+                predicted.log_density(test.outcome),
             )
     return table
 
@@ -402,6 +338,7 @@ def _text(
     data: ForumData,
     out: Path,
     seconds: dict[str, float],
+    example: bool,
 ) -> str:
     width = max(len(score.name) for score in evaluation.scores)
     lines = [
@@ -419,8 +356,7 @@ def _text(
         ),
         evaluation.verdict,
         "",
-        "Wrote roles.json, profiles.csv, evaluation.json, predictions.csv, forum.json and "
-        f"tables/ to {out} "
-        f"in {np.sum(list(seconds.values())):.0f} s.",
+        f"Wrote {'posts.csv, ' if example else ''}roles.json, profiles.csv, evaluation.json, "
+        f"predictions.csv, forum.json and tables/ to {out} in {sum(seconds.values()):.0f} s.",
     ]
     return "\n".join(lines)

@@ -15,7 +15,6 @@ from dualview.errors import InputError
 from dualview.forum.columns import Names, find_names
 from dualview.forum.options import UNITS, ForumOptions
 from dualview.forum.sources import (
-    DAMAGED,
     Source,
     file_error,
     first_wrong_byte,
@@ -120,7 +119,7 @@ class Archive:
                 f"CREATE TEMP TABLE raw AS SELECT {selection} FROM {source.relation}"
             )
         except duckdb.Error as error:
-            wrong = _first_wrong_byte(source)
+            wrong = first_wrong_byte(source)
             if wrong is not None:
                 raise InputError(
                     f"{source.name} is not UTF-8: {wrong}. Name its encoding with --encoding, "
@@ -365,15 +364,6 @@ class Archive:
                 f"(column {self.names.user}), deleted "
                 "accounts and bots aside. Is another column meant? Name it with --user-column."
             )
-
-
-def _first_wrong_byte(source: Source) -> str | None:
-    """Where the text behind a source stops being UTF-8; None where it does not, or cannot be
-    unpacked."""
-    try:
-        return None if source.plain is None else first_wrong_byte(source.plain)
-    except DAMAGED:
-        return None
 
 
 def _selection(names: Names, source: Source, outcome: str | None) -> dict[str, str]:

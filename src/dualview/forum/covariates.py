@@ -15,9 +15,7 @@ _MOST_SECTIONS = 20
 _DAYS = ("tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")  # beside Monday
 
 
-def thread_covariates(
-    threads: ThreadTable, options: ForumOptions
-) -> tuple[pd.DataFrame, list[str]]:
+def build_covariates(threads: ThreadTable, options: ForumOptions) -> tuple[pd.DataFrame, list[str]]:
     """A row per thread, and notes; sections are chosen by the training threads."""
     table, notes = pd.DataFrame(index=range(len(threads.ids))), []
     wanted = list(options.covariates)

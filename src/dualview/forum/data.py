@@ -15,10 +15,10 @@ from scipy import sparse
 
 from dualview.behaviors import SharedOutcome
 from dualview.errors import InputError
-from dualview.forum.activity import user_activity
+from dualview.forum.activity import measure_activity
 from dualview.forum.archive import Archive
 from dualview.forum.columns import Names
-from dualview.forum.covariates import thread_covariates, without_constants
+from dualview.forum.covariates import build_covariates, without_constants
 from dualview.forum.options import ForumOptions
 from dualview.forum.scaling import Scaled, scale
 from dualview.forum.threads import ThreadTable, build_threads
@@ -123,20 +123,20 @@ def read_forum(posts: Any, **options: Any) -> ForumData:
     >>> print(forum.notes[0])
     41 posts of 2 bots removed (AutoModerator, welcome-bot); --bots keep keeps them
     """
-    return forum_data(posts, ForumOptions.of(options))
+    return prepare_forum(posts, ForumOptions.of(options))
 
 
-def forum_data(posts: Any, chosen: ForumOptions) -> ForumData:
+def prepare_forum(posts: Any, chosen: ForumOptions) -> ForumData:
     """Posts, a file's path or a DataFrame, as what a model takes."""
     with Archive(posts, chosen) as archive:
         threads = build_threads(archive)
         codes = _regulars(archive, threads)
-        activity = user_activity(archive, threads)
+        activity = measure_activity(archive, threads)
         names = archive.arrays("SELECT name FROM people ORDER BY code")["name"]
     users = [str(name) for name in names[codes]]
     activity = activity.take(codes, pd.Index(users, name="user"))
     scaled = scale(activity)
-    covariates, notes = thread_covariates(threads, chosen)
+    covariates, notes = build_covariates(threads, chosen)
     weights, rare = _weights(threads.participation, codes, chosen)
     if chosen.rare == "pool":
         covariates[RARE] = rare

@@ -56,7 +56,7 @@ def example_people(n_users: int = 250, *, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
     n = whole_number(n_users, "n_users", 2)
     role = rng.choice(len(_ROLES), n, p=[r.share for r in _ROLES])
-    # A Pareto law with exponent 1.3: a few members write most of the posts.
+    # A Pareto distribution with exponent 1.3: a few members write most of the posts.
     activity = np.array([_ROLES[r].activity for r in role]) * (1.0 + rng.pareto(1.3, n))
     power = np.array([_ROLES[r].power for r in role]) + 0.08 * rng.standard_normal(n)
     habits = {

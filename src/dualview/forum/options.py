@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from dualview.errors import InputError
 from dualview.forum.columns import GivenColumns
-from dualview.settings import check_choice, check_values, setting, setting_names
+from dualview.settings import check_choice, check_values, documented, setting, setting_names
 
 COVARIATES = ("section", "speed", "hour", "weekday")
 LENGTHS = ("length", "remaining")
@@ -34,8 +34,8 @@ class ForumSettings:
     first: int = setting(
         5,
         "Number of early posts: the authors of this many first posts of a thread explain its "
-        "outcome. Only longer threads are "
-        "used.",
+        "outcome. Only longer threads are used: in shorter ones the number of early posts reveals "
+        "the length.",
         least=1,
     )
     outcome: str = setting(
@@ -56,8 +56,8 @@ class ForumSettings:
     normalize: bool = setting(False, "Divide the weights of a thread by their sum.")
     covariates: tuple[str, ...] = setting(
         COVARIATES,
-        "Other predictors of the outcome: section, speed, hour, weekday; repeat the option for "
-        "several; none: no covariates.",
+        "Other predictors of the outcome, with slopes outside the mixture: section, speed, hour, "
+        "weekday, or none.",
     )
     min_threads: int = setting(
         5,
@@ -67,39 +67,44 @@ class ForumSettings:
     )
     rare: Literal["pool", "drop"] = setting(
         "pool",
-        "pool: rare participants are counted, and the count has a coefficient; drop: they are "
-        "left out.",
+        "pool: rare and unknown participants are counted, and the count has a coefficient; drop: "
+        "they are left out.",
     )
-    bots: Literal["remove", "keep"] = setting("remove", "Remove or keep the posts of bots.")
-    bot_names: tuple[str, ...] = setting(
-        (), "Further accounts that are bots; repeat the option for several."
+    bots: Literal["remove", "keep"] = setting(
+        "remove",
+        "Remove or keep the posts of bots: accounts with well-known names, names that end in bot, "
+        "and further ones that are named.",
     )
+    bot_names: tuple[str, ...] = setting((), "Further accounts that are bots.")
     deleted: Literal["anonymous", "remove"] = setting(
         "anonymous",
-        "Posts of deleted accounts: count them in lengths without an author (anonymous), or "
-        "remove them.",
+        'Posts without a user, or by "[deleted]" and the like: count them in lengths without an '
+        "author (anonymous), or remove them.",
     )
-    deleted_names: tuple[str, ...] = setting(
-        (),
-        "Further names of deleted accounts; repeat the option for several. Write "
-        "--deleted-names=-1 for a name with a dash.",
-    )
+    deleted_names: tuple[str, ...] = setting((), "Further names of deleted accounts.")
     test_share: float = setting(0.2, "Share of the threads kept for testing.")
     split: Literal["time", "random"] = setting(
         "time",
         "Test threads are the last to begin (time), or drawn at random, for example if their "
         "order is not known.",
     )
-    time_unit: str | None = setting(None, f"Unit of times that are numbers: {', '.join(UNITS)}.")
+    time_unit: str | None = setting(
+        None,
+        f"Unit of times that are numbers: {', '.join(UNITS)}. By default it is detected, for times "
+        "since 1970.",
+    )
     relative_time: bool = setting(
         False, "Times count from the start of each thread; threads are in the order of the file."
     )
     encoding: str = setting(
         "utf-8", "Encoding of a text file; mixed for UTF-8 with some lines in Windows-1252."
     )
-    skip_bad_rows: bool = setting(False, "Leave out posts without a thread or a readable time.")
+    skip_bad_rows: bool = setting(
+        False, "Leave out posts without a thread or a readable time; otherwise they are an error."
+    )
 
 
+@documented(ForumSettings)
 @dataclass(frozen=True, kw_only=True)
 class ForumOptions(ForumSettings):
     """How the posts of a forum are prepared, with the names of the columns and the seed.
@@ -110,53 +115,6 @@ class ForumOptions(ForumSettings):
         Names of the file's columns by part (thread, user, time, post, number, parent, section,
         score, length, text), if they are not recognized; "none" to go without a column. Several
         columns together may identify a thread.
-    first : int
-        m: the authors of a thread's first m posts are its participants. Only threads with more than
-        m posts are used: in shorter ones the number of early posts reveals the length.
-    weights : "binary" or "counts"
-        Whether a user wrote one of the first m posts, or how many of them.
-    normalize : bool
-        Divide each thread's weights by their sum.
-    outcome : "length", "remaining" or a column
-        Posts of the whole thread, posts after the first m, or a column of the file.
-    outcome_from : "same", "first", "last", "sum", "mean" or "max"
-        How a column becomes one number per thread. "same": it must be the same in all of a thread's
-        posts.
-    scale : "log", "raw" or None
-        None: logarithm for lengths, no transformation for columns.
-    covariates : sequence of "section", "speed", "hour", "weekday"
-        Other predictors of the outcome, with slopes outside the mixture.
-    min_threads : int
-        Users who were among the first m posts of fewer training threads are rare: they have no
-        coefficient of their own.
-    rare : "pool" or "drop"
-        "pool": the number of rare and unknown participants of a thread is a covariate. "drop": it
-        is not.
-    bots : "remove" or "keep"
-        "remove": posts of bots are removed. Bots are accounts with well-known names, names that end
-        in bot, and ``bot_names``.
-    bot_names : sequence of str
-        More accounts that are bots.
-    deleted : "anonymous" or "remove"
-        Posts without a user, or by "[deleted]" and the like: count them in the length without an
-        author, or remove them.
-    deleted_names : sequence of str
-        More names of deleted accounts.
-    test_share : float
-        Share of the threads in the test set.
-    split : "time" or "random"
-        "time": the last threads to begin are the test set. "random": it is drawn at random.
-    time_unit : str or None
-        Unit of times that are numbers: seconds, minutes and so on. None: detected, for times since
-        1970.
-    relative_time : bool
-        Times count from the start of each thread. Threads are then assumed to begin in the order of
-        the file.
-    encoding : str
-        Encoding of a text file: utf-8, another codec of Python, or "mixed" for UTF-8 with some
-        lines in Windows-1252.
-    skip_bad_rows : bool
-        Leave out posts without a thread or a readable time; otherwise they are an error.
     seed : int
         Seed of a random split, and of the sample of users that closeness uses in a large forum.
     """
@@ -165,9 +123,8 @@ class ForumOptions(ForumSettings):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        from dualview.checks import (
-            whole_number,
-        )  # heavy, and the command line reads the settings above for its help
+        # heavy, and the command line reads the settings above for its help
+        from dualview.checks import whole_number
 
         check_values(
             ForumSettings, {name: getattr(self, name) for name in setting_names(ForumSettings)}
@@ -200,7 +157,7 @@ class ForumOptions(ForumSettings):
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "ForumOptions":
-        """From keywords."""
+        """From keywords, or from a JSON file, which has lists for tuples."""
         for name in GONE:
             if name in options:
                 raise InputError(f"{name}: {GONE[name]}")
@@ -210,7 +167,11 @@ class ForumOptions(ForumSettings):
             raise InputError(
                 f"There is no option {', '.join(unknown)}; there are {', '.join(names)}."
             )
-        return cls(**options)
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in options.items()
+        }
+        return cls(**given)
 
     @property
     def logarithm(self) -> bool:

@@ -13,7 +13,7 @@ _TYPICAL = 5
 _STANDS_OUT = 0.2  # from the middle rank, 0.5, of all users
 
 
-def roles(data: ForumData, model: DualViewMixture) -> list[dict[str, Any]]:
+def describe_roles(data: ForumData, model: DualViewMixture) -> list[dict[str, Any]]:
     """A dictionary per cluster, from the largest: size, profile in plain units, typical members,
     catalytic power."""
     post = model.posterior_

@@ -67,22 +67,22 @@ class Evaluation:
     verdict: str
 
 
-def baselines(data: ForumData) -> dict[str, NormalMixture]:
+def fit_baselines(data: ForumData) -> dict[str, NormalMixture]:
     """Predictive distributions of the test threads by everything but the mixtures."""
     train, test = data.training, data.test
-    laws = {"ridge": _ridge(train, test, [RARE]), "mean": _mean(train, test)}
+    predictive = {"ridge": _ridge(train, test, [RARE]), "mean": _mean(train, test)}
     if train.covariates.shape[1]:
-        laws["covariates"] = _linear(train, test)
-        laws["ridge_covariates"] = _ridge(train, test, list(train.covariates))
-    return laws
+        predictive["covariates"] = _linear(train, test)
+        predictive["ridge_covariates"] = _ridge(train, test, list(train.covariates))
+    return predictive
 
 
-def evaluate(data: ForumData, laws: dict[str, NormalMixture]) -> Evaluation:
+def evaluate(data: ForumData, predictive: dict[str, NormalMixture]) -> Evaluation:
     """Scores of these predictive distributions on the test threads, in the order of ``WORDS``."""
     outcome = data.test.outcome
-    names = [name for name in WORDS if name in laws]
-    densities = {name: laws[name].log_density(outcome) for name in names}
-    scores = [_score(name, laws[name], densities[name], outcome) for name in names]
+    names = [name for name in WORDS if name in predictive]
+    densities = {name: predictive[name].log_density(outcome) for name in names}
+    scores = [_score(name, predictive[name], densities[name], outcome) for name in names]
     differences = [
         Difference(name, *_mean_and_error(densities["dual"] - densities[name]))
         for name in names
@@ -93,11 +93,11 @@ def evaluate(data: ForumData, laws: dict[str, NormalMixture]) -> Evaluation:
     )
 
 
-def _score(name: str, law: NormalMixture, density: Array, outcome: Array) -> Score:
+def _score(name: str, predicted: NormalMixture, density: Array, outcome: Array) -> Score:
     nll, error = _mean_and_error(-density)
-    residual = outcome - law.median  # a mean need not exist where rare users take part
+    residual = outcome - predicted.median  # a mean need not exist where rare users take part
     spread = float(((outcome - outcome.mean()) ** 2).sum())
-    levels = law.cdf(outcome)
+    levels = predicted.cdf(outcome)
     coverage = {str(p): float(np.mean(np.abs(levels - 0.5) <= p / 2)) for p in PROBABILITIES}
     r2 = 1.0 - float((residual**2).sum()) / spread if spread > 0 else float("nan")
     return Score(name, WORDS[name], nll, error, float(np.sqrt((residual**2).mean())), r2, coverage)

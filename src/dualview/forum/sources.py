@@ -5,10 +5,10 @@ What a file is, is seen from its first bytes, not from its name: archives are na
 
 import codecs
 import csv
-import gzip
 import lzma
 import zlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -16,11 +16,10 @@ from typing import IO, Any
 from dualview.errors import FileError, InputError, MissingExtraError
 from dualview.files.reading import check_input, copy_stream, is_stream, packed_as, probe, unpacked
 
-_GZIP = b"\x1f\x8b"
 _BLOCK = 1 << 24
 _LONGEST_LINE = 20_000_000
 _DELIMITERS = ",\t;|"
-DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)  # what unpacking a damaged file raises
+_DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)  # what unpacking a damaged file raises
 
 
 @dataclass(frozen=True)
@@ -82,48 +81,56 @@ def file_error(path: str, error: Exception) -> FileError:
     return FileError(f"{path} cannot be read: {'; '.join(lines[:3])}.")
 
 
-def first_wrong_byte(path: Path) -> str | None:
-    """Where a file stops being UTF-8, for a message; None where it does not."""
-    with opened(path) as file:
-        for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
-            if len(line) == _LONGEST_LINE:
-                # its end may be cut inside a character, and it is too long whatever it holds
-                return None
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                return f"line {number} has the byte 0x{line[error.start]:02x}"
+def first_wrong_byte(source: Source) -> str | None:
+    """Where the text behind a source stops being UTF-8, for a message; None where it does not, or
+    cannot be unpacked."""
+    if source.plain is None:
+        return None
+    try:
+        with _opened(source.plain) as file:
+            lines = iter(lambda: file.readline(_LONGEST_LINE), b"")
+            for number, line in enumerate(lines, start=1):
+                if len(line) == _LONGEST_LINE:
+                    # its end may be cut inside a character, and it is too long whatever it holds
+                    return None
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    return f"line {number} has the byte 0x{line[error.start]:02x}"
+    except (*_DAMAGED, ValueError):
+        pass
     return None
 
 
-def opened(path: Path) -> IO[bytes]:
-    """The content of a file, plain or packed with gzip, as the engine reads it."""
+def _packed(path: Path) -> str:
+    """How a file is packed, by its first bytes."""
     with open(path, "rb") as file:
-        magic = file.read(2)
-    return gzip.open(path, "rb") if magic == _GZIP else open(path, "rb")  # type: ignore[return-value]
+        return packed_as(file.read(6))
+
+
+def _opened(path: Path) -> AbstractContextManager[IO[bytes]]:
+    """The content of a file, plain or packed."""
+    return unpacked(path, _packed(path))
 
 
 def _plain(path: Path, encoding: str, folder: Path, name: str) -> Path:
     """The file itself where the engine can read it, or a copy that it can."""
-    with open(path, "rb") as file:
-        packed = packed_as(file.read(6))
+    packed = _packed(path)
     try:
         if packed == ".gz":
             probe(path, packed)
         elif packed:
             path = _copied(_unpacked(path, packed, name), folder / "unpacked")
         if encoding == "mixed" or codecs.lookup(encoding).name != "utf-8":
-            with opened(path) as file:
+            with _opened(path) as file:
                 if not file.peek(4).startswith(b"PAR1"):  # type: ignore[attr-defined]
                     path = _copied(_recoded(file, encoding), folder / "recoded")
     except UnicodeError as error:
         raise InputError(
             f"{name} is not in {encoding}: {error}. Give another --encoding, or 'mixed'."
         ) from error
-    except DAMAGED as error:
-        raise FileError(
-            f"{name} cannot be unpacked: {error}. It is damaged or was cut short: get it again."
-        ) from error
+    except _DAMAGED as error:
+        raise _damaged(name, error) from error
     except ValueError as error:  # it unpacks to far too much
         raise FileError(f"{name} cannot be unpacked: {error}.") from error
     return path
@@ -166,12 +173,16 @@ def _recoded(file: IO[bytes], encoding: str) -> Iterator[bytes]:
 
 def _opening(path: Path, name: str) -> bytes:
     try:
-        with opened(path) as file:
+        with _opened(path) as file:
             return file.read(1 << 20)
-    except DAMAGED as error:
-        raise FileError(
-            f"{name} cannot be unpacked: {error}. It is damaged or was cut short: get it again."
-        ) from error
+    except _DAMAGED as error:
+        raise _damaged(name, error) from error
+
+
+def _damaged(name: str, error: Exception) -> FileError:
+    return FileError(
+        f"{name} cannot be unpacked: {error}. It is damaged or was cut short: get it again."
+    )
 
 
 def _described(connection: Any, relation: str, name: str) -> Source:
@@ -211,8 +222,7 @@ def _json(connection: Any, plain: Path, path: Path) -> Source:
 
 
 def _compression(plain: Path) -> str:
-    with open(plain, "rb") as file:
-        return ", compression='gzip'" if file.read(2) == _GZIP else ", compression='none'"
+    return f", compression='{'gzip' if _packed(plain) else 'none'}'"
 
 
 def _text_table(plain: Path, path: Path) -> Source:

@@ -131,7 +131,9 @@ class Answers:
         """Whether items have appeals of their own; how much these differ is learned where other
         effects are."""
         others = self.common is not None or self.groups is not None
-        return "learnt" if self.settings.item_intercept and others else self.settings.item_intercept
+        return (
+            "learned" if self.settings.item_intercept and others else self.settings.item_intercept
+        )
 
 
 def _levels(names: Sequence[str]) -> list[Any]:

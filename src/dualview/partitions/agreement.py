@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.checks import positive_number
+from dualview.checks import is_learned, positive_number
 from dualview.errors import InputError
 from dualview.partitions.priors import PartitionPrior
 
@@ -163,7 +163,7 @@ def agreement_prior(value: Any) -> AgreementPrior | None:
     if found is None or (isinstance(found, str) and found in _WORDS):
         return None
     if isinstance(found, str):
-        if found == "learnt":
+        if is_learned(found, "agreement"):
             return LEARNT
         call = _CALL.fullmatch(found)
         try:
@@ -179,7 +179,7 @@ def agreement_prior(value: Any) -> AgreementPrior | None:
     ):
         return None if float(found) == 1.0 else KnownAgreement(float(found))
     wanted = (
-        'None or "full" (users act as they look), "learnt", a share from 0 to 1, Beta(a, '
+        'None or "full" (users act as they look), "learned", a share from 0 to 1, Beta(a, '
         'b) or the text "beta(A,B)"'
     )
     raise InputError(f"agreement must be {wanted}; got {value!r}.")
@@ -191,7 +191,7 @@ def agreement_priors(
     """The prior that ``agreement`` stands for, or one for each of several tables; None where all
     views share all labels.
 
-    value may name some tables, {"profile": 0.9, "activity": "learnt"}, or be that in words; the
+    value may name some tables, {"profile": 0.9, "activity": "learned"}, or be that in words; the
     others agree.
     """
     found = _by_table(value)

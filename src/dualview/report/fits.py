@@ -9,7 +9,7 @@ from dualview.posterior import Posterior
 from dualview.report.numbers import tenths
 from dualview.report.pictures import Axis
 from dualview.report.vocabulary import THREADS, Vocabulary
-from dualview.runs.rankings import FILE, Fit, Ranking, own_digest
+from dualview.runs.comparison import FILE, Fit, Ranking, own_digest
 
 NOT_COMPARED = (
     "This run has not been compared with other fits to its {many}. To choose between a fit with "

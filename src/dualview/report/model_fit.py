@@ -10,7 +10,7 @@ from dualview.posterior.checks.model_checks import VERDICTS, Check
 from dualview.report.numbers import listed, number
 from dualview.report.pictures import levels
 from dualview.runs.checks import read_checks
-from dualview.runs.rankings import own_digest
+from dualview.runs.comparison import own_digest
 
 NOT_CHECKED = (
     "The model of this run has not been checked against its data. To check it: "

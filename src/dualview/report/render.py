@@ -12,8 +12,8 @@ from typing import Any
 from dualview.errors import MissingExtraError
 from dualview.files.writing import check_place, write_whole
 from dualview.report.collect import collect_run
-from dualview.runs.rankings import FILE, rank_runs
-from dualview.runs.run import check_folder
+from dualview.runs.comparison import FILE, rank_runs
+from dualview.runs.request import check_folder
 
 
 def render_page(content: dict[str, Any]) -> str:

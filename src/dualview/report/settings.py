@@ -12,7 +12,7 @@ from dualview.columns import Column
 from dualview.errors import FileError
 from dualview.report.extras import read_json
 from dualview.report.numbers import share
-from dualview.runs.run import Request
+from dualview.runs.request import Request
 from dualview.settings import (
     AnswerSettings,
     column_option_name,

@@ -1,16 +1,14 @@
 """answers.json in a run's folder: the kind of the answers, and the ranges of their columns for
 curves of predictions."""
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dualview.errors import FileError
-from dualview.files.writing import write_whole
+from dualview.files.reading import readable_json
+from dualview.files.writing import write_json
 from dualview.inputs.answers import Answers
 from dualview.settings import AnswerSettings
 
@@ -49,7 +47,7 @@ def write_about(folder: Path, answers: Answers, settings: AnswerSettings) -> Non
     common = () if answers.common is None else _ranges(answers.common)
     outcome = settings.outcome or ("place" if settings.kind == "rankings" else "outcome")
     about = AboutAnswers(settings.kind, outcome, len(answers.ids), _ranges(answers.design), common)
-    write_whole(folder / FILE, json.dumps(asdict(about), indent=2, ensure_ascii=False).encode())
+    write_json(folder / FILE, asdict(about))
 
 
 def _ranges(columns: pd.DataFrame) -> tuple[Range, ...]:
@@ -66,14 +64,9 @@ def read_about(folder: Path) -> AboutAnswers | None:
     path = folder / FILE
     if not path.is_file():
         return None
-    try:
-        content: dict[str, Any] = json.loads(path.read_text())
+    with readable_json(path, "Make it again with 'dualview resume'.") as content:
         columns, common = (
             tuple(Range(**column) for column in content.pop(name, []))
             for name in ("columns", "common")
         )
         return AboutAnswers(**content, columns=columns, common=common)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise FileError(
-            f"{path} cannot be read ({error}). Make it again with 'dualview resume'."
-        ) from error

@@ -1,7 +1,6 @@
 """Checks of a finished run: does the model fit its tables? checks.json holds them, with the levels
 that a report draws."""
 
-import json
 import math
 import shlex
 from dataclasses import asdict
@@ -10,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dualview.errors import FileError
-from dualview.files.writing import write_whole
+from dualview.files.reading import readable_json
+from dualview.files.writing import write_json
 from dualview.posterior.checks.model_checks import Check, Checks
-from dualview.runs.rankings import check_unchanged, own_digest
-from dualview.runs.run import Request, behavior_of, load_run, read_inputs
+from dualview.runs.comparison import check_unchanged, own_digest
+from dualview.runs.request import Request, build_behavior, read_inputs
+from dualview.runs.run import load_run
 
 FILE = "checks.json"
 _MOST_LEVELS = 2000  # of each kind in the file
@@ -27,11 +27,11 @@ def check_run(folder: Path, *, refit: bool = True, seed: int = 0) -> str:
     users, observed = read_inputs(request)
     behavior = None
     if observed is not None:
-        behavior = behavior_of(request, observed, users.ids)
+        behavior = build_behavior(request, observed, users.ids)
         check_unchanged(folder, behavior.fingerprint())
     found = model.set_params(**_settings(request)).check(behavior, refit=refit, seed=seed)
     content = {"made_with": own_digest(folder, model.posterior_), **as_plain(found)}
-    write_whole(folder / FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
+    write_json(folder / FILE, content)
     return (
         f"{found.text()}\nWrote {folder / FILE}; to see it with pictures: "
         f"{shlex.join(['dualview', 'report', str(folder)])}"
@@ -75,16 +75,10 @@ def read_checks(folder: Path, digest: str) -> tuple[list[Check], dict[str, Any]]
     path = folder / FILE
     if not path.is_file():
         return None
-    try:
-        content = json.loads(path.read_text())
+    with readable_json(path, "Make it again with 'dualview check'.") as content:
         if content["made_with"] != digest:
             return None
-        rows: list[dict[str, Any]] = content["checks"]
-        checks = [_check(row) for row in rows]
+        checks = [_check(row) for row in content["checks"]]
         return checks, {
             str(name): np.array(values, dtype=float) for name, values in content["levels"].items()
         }
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise FileError(
-            f"{path} cannot be read ({error}). Make it again with 'dualview check'."
-        ) from error

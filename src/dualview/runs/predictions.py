@@ -19,7 +19,8 @@ from dualview.outcomes import (
     NormalMixture,
     RankingMixture,
 )
-from dualview.runs.run import Request, behavior_of, load_run, read_observations
+from dualview.runs.request import Request, build_behavior, read_observations
+from dualview.runs.run import load_run
 
 
 def predict_run(
@@ -43,7 +44,7 @@ def predict_run(
         drop_unknown=drop_unknown,
         need_outcome=False,
     )
-    predicted = model.predict_outcome(behavior_of(request, new, users))
+    predicted = model.predict_outcome(build_behavior(request, new, users))
     table = _identified(new, request)
     if isinstance(predicted, ChoiceMixture):
         table, said = _of_probabilities(table, predicted, new, probability)

@@ -45,7 +45,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "three clusters": {"n_clusters": 3},
     "link": {"link": "linear"},
     "spread of the paper": {"spread_prior": "paper"},
-    "labels by view": {"agreement": "learnt"},
+    "labels by view": {"agreement": "learned"},
 }
 
 

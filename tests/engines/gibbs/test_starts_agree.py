@@ -84,7 +84,7 @@ def apart_from(rng: np.random.Generator, model: Model, agreeing: bool) -> np.nda
 def test_full_agreement_and_none_lead_to_the_same(scenario: str) -> None:
     """Two chains from each where views may disagree."""
     forum = getattr(dv.datasets, scenario)(50, 100, seed=0)
-    estimator = dv.DualViewMixture(agreement="learnt")
+    estimator = dv.DualViewMixture(agreement="learned")
     fit = build_model(
         Parameters.of(estimator),
         checked_data(

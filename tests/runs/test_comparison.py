@@ -12,7 +12,7 @@ import pytest
 import dualview as dv
 from dualview import cli
 from dualview.errors import InputError
-from dualview.runs.rankings import Fit, Ranking, own_digest, rank_runs, short_names
+from dualview.runs.comparison import Fit, Ranking, own_digest, rank_runs, short_names
 
 FORUM = dv.datasets.agreement(12, 24, seed=0)
 SHORT = ["--warmup", "20", "--draws", "30", "--chains", "2", "--quiet"]

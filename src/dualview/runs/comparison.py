@@ -17,14 +17,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.errors import ConvergenceWarning, FileError, InputError
+from dualview.errors import ConvergenceWarning, InputError
 from dualview.evaluation.comparison import compare, is_few, standing
 from dualview.files.digests import digest
-from dualview.files.writing import write_whole
+from dualview.files.reading import readable_json
+from dualview.files.writing import write_json
 from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
 from dualview.posterior import Posterior
-from dualview.runs.run import Request, behavior_of, estimator_of_fit, load_run, read_inputs
+from dualview.runs.request import Request, build_behavior, read_inputs
+from dualview.runs.run import load_run, rebuild_estimator
 
 FILE = "comparison.json"
 _SHOWN = 5
@@ -69,12 +71,11 @@ class Ranking:
         )
 
     def save(self, path: Path) -> None:
-        write_whole(path, json.dumps(asdict(self), indent=2, ensure_ascii=False).encode())
+        write_json(path, asdict(self))
 
     @classmethod
     def load(cls, path: Path) -> "Ranking":
-        try:
-            content = json.loads(path.read_text())
+        with readable_json(path, "Make it again with 'dualview compare'.") as content:
             fits = tuple(Fit(**fit) for fit in content["fits"])
             others = {
                 name: content[name]
@@ -82,10 +83,6 @@ class Ranking:
                 if name in content
             }
             return cls(int(content["n_threads"]), fits, **others)
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise FileError(
-                f"{path} cannot be read ({error}). Make it again with 'dualview compare'."
-            ) from error
 
     def text(self) -> str:
         """A table for a reader, with a verdict."""
@@ -187,7 +184,7 @@ def rank_runs(
             raise InputError(
                 f"{folder} was fitted without threads or answers, so it predicts no outcomes."
             )
-        behavior = behavior_of(requests[name], observed, users.ids)
+        behavior = build_behavior(requests[name], observed, users.ids)
         check_unchanged(folder, behavior.fingerprint())
         called = requests[name].observations
         first = first or (folder, observed, called)
@@ -200,7 +197,7 @@ def rank_runs(
         if folds is None:
             models[name].behavior_ = ordered
         else:
-            models[name] = estimator_of_fit(requests[name], models[name].posterior_, ordered)
+            models[name] = rebuild_estimator(requests[name], models[name].posterior_, ordered)
         described[name] = _described(
             requests[name], 0 if users.features is None else users.features.shape[1]
         )
@@ -251,13 +248,9 @@ def own_digest(folder: Path, post: Posterior) -> str:
 
 
 def _made_with(folder: Path) -> dict[str, Any]:
-    path = folder / "manifest.json"
-    try:
-        return dict(json.loads(path.read_text())["made_with"])
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise FileError(
-            f"{path} cannot be read ({error}), so the settings and data of the run are unknown."
-        ) from error
+    unknown = "The settings and data of the run are unknown."
+    with readable_json(folder / "manifest.json", unknown) as manifest:
+        return dict(manifest["made_with"])
 
 
 def check_unchanged(folder: Path, now: dict[str, Any]) -> None:
