@@ -74,10 +74,6 @@ class SoftWeights(ABC):
         """E ln weight_k, (K,)."""
         return np.asarray(self.shares @ self._log_means())
 
-    @property
-    def mean_alpha(self) -> float:
-        return float(self.shares @ self.grid.alpha)
-
     @cached_property
     def divergence(self) -> float:
         """The Kullback–Leibler divergence of q from the prior."""
