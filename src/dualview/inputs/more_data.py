@@ -19,6 +19,7 @@ from dualview.errors import InputError
 from dualview.inputs.cells import checked_table
 from dualview.inputs.data import Data
 from dualview.inputs.features import checked_features, counts_from, row_ids
+from dualview.inputs.several_tables import joined_tables
 
 Array = NDArray[np.float64]
 _SHOWN = 5
@@ -35,6 +36,8 @@ class MoreData(NamedTuple):
 def append_data(estimator: BaseEstimator, data: Data, X: Any, y: Any) -> MoreData:
     """The data of a fit with users and observations that ``partial_fit`` is given."""
     _check_views(data, X, y)
+    if X is not None and data.tables:
+        X = joined_tables(X, data.tables)[0]
     ids = list(data.users) if _has_ids(data) else None
     y = y if y is None else y.called_as(ids)
     new_ids = _new_ids(data, ids, X, y)
@@ -53,7 +56,8 @@ def append_data(estimator: BaseEstimator, data: Data, X: Any, y: Any) -> MoreDat
     if behavior is not None:
         news |= np.asarray(abs(behavior.user_weights()[n_before:]).sum(axis=0)).ravel() > 0.0
     users: Sequence[Any] = range(n_users) if everybody is None else everybody
-    return MoreData(Data(features, data.feature_names, behavior, users, codebook, cells), news)
+    more = Data(features, data.feature_names, behavior, users, codebook, cells, data.tables)
+    return MoreData(more, news)
 
 
 def _has_ids(data: Data) -> bool:
@@ -137,7 +141,7 @@ def _more_rows(
         assert data.features is not None
         if rows_of_new.is_exact:
             return np.vstack([data.features, rows_of_new.low]), data.codebook, None
-        before = Cells(data.features, data.features, np.empty((data.n_users, 0), dtype=np.int64))
+        before = Cells.of_numbers(data.features)
     else:
         before = data.cells
     return None, data.codebook, before.joined(rows_of_new)

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -20,8 +18,6 @@ from dualview.inputs.several_tables import comes_as_tables, joined_tables
 from dualview.posterior import Posterior
 from dualview.posterior.prediction.user_features import Features
 from dualview.views.gaussian.user_cells import UserCells
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -51,8 +47,7 @@ def new_features(
     if post.layout is not None and comes_as_tables(X):
         X = joined_tables(X, post.layout.names)[0]
     if post.codebook is None:
-        numbers = checked_features(estimator, X, reset=False, missing=True)
-        cells = _cells_of(numbers)
+        cells = Cells.of_numbers(checked_features(estimator, X, reset=False, missing=True))
     else:
         cells = _read(estimator, post.codebook, X, unknown)
     units = post.units.get("features")
@@ -64,7 +59,7 @@ def new_features(
         names = (
             feature_names(estimator)
             if post.codebook is None
-            else [column.name for column in post.codebook.gaussian]
+            else [column.name for column in post.codebook.of("features")]
         )
         rows = ids or [f"row {j}" for j in range(cells.n_users)]
         warn_of_projection(UserCells(cells.low, cells.high, units).filled(), names, units, rows)
@@ -119,13 +114,6 @@ def _ids_of_new(fitted: Behavior, new: Any, ids: list[str]) -> set[str] | None:
     if numbers is not None and not numbers.are_ids_among([*(fitted.users or ()), *ids]):
         return None
     return set(new.ids)
-
-
-def _cells_of(numbers: Array) -> Cells:
-    """Numbers, NaN where they are missing, as cells."""
-    missing = np.isnan(numbers)
-    codes = np.empty((len(numbers), 0), dtype=np.int64)
-    return Cells(np.where(missing, -np.inf, numbers), np.where(missing, np.inf, numbers), codes)
 
 
 def _read(
