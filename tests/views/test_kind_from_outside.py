@@ -19,6 +19,7 @@ import checks
 import dualview as dv
 from dualview.chains.storage import Store
 from dualview.columns import Column, Columns
+from dualview.columns.kinds import register_kind
 from dualview.columns.numbers import are_whole
 from dualview.errors import InputError
 from dualview.model import Model, Observed, State
@@ -40,7 +41,7 @@ from dualview.posterior.prediction.new_users import NewUsers
 from dualview.posterior.prediction.user_features import Features
 from dualview.posterior.spec import ModelSpec
 from dualview.views import View
-from dualview.views.features import BlockRows, FeatureBlock, FeatureKind, register_kind
+from dualview.views.features import BlockRows, FeatureBlock, FeatureKind
 
 SHAPE, RATE = 2.0, 0.5  # of the gamma prior of a component's rate
 

@@ -136,24 +136,20 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
 
     The kind of a column is detected from its values, unless ``columns`` sets it:
 
-    ==================================================
-    ============================================================
-    the column holds                                    kind
-    ==================================================
-    ============================================================
-    numbers of a NumPy array                            continuous
-    flags; two different values                         nominal
-    whole numbers, none below 0                         count, on the scale of log1p if the skewness
-    is above 1
-    other whole numbers                                 rounded to 1
-    numbers that are multiples of one step apart, at    rounded to the largest such step
-    least 10 % of them shared with another user
-    other numbers                                       continuous
-    ordered categories, three or more                   ordinal
-    other categories, text                              nominal
-    pandas intervals                                    censored
-    ==================================================
-    ============================================================
+    ===========================================  ===================================================
+    the column holds                             kind
+    ===========================================  ===================================================
+    numbers of a NumPy array                     continuous
+    flags; two different values                  nominal
+    whole numbers, none below 0                  count; on the scale of log1p if skewness is above 1
+    other whole numbers                          rounded to 1
+    numbers that are multiples of one step       rounded to the largest such step
+    apart, at least 10 % of them shared
+    other numbers                                continuous
+    ordered categories, three or more            ordinal
+    other categories, text                       nominal
+    pandas intervals                             censored
+    ===========================================  ===================================================
 
     Whole numbers may be stored as floats, as pandas does if cells are missing. NaN, None, NA and
     NaT are missing cells. Some columns are refused: dates, time spans, lists, columns with one

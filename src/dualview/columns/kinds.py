@@ -131,7 +131,7 @@ _KINDS: dict[str, ColumnKind] = {}
 _HOME = "dualview.views"  # which registers the package's own kinds when it is imported
 
 
-def register_column_kind(kind: ColumnKind) -> None:
+def register_kind(kind: ColumnKind) -> None:
     """Make a kind known, by the name of its view."""
     _KINDS[kind.view] = kind
 

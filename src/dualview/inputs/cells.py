@@ -3,7 +3,7 @@ sees them."""
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,26 @@ def checked_table(
     largest = np.where(np.isfinite(ends), np.abs(ends), 0.0).max(axis=(0, 1))
     check_range(largest, "X", [column.name for column in codebook.of("features")])
     return None, codebook, cells
+
+
+def new_cells(
+    estimator: BaseEstimator,
+    codebook: Columns | None,
+    X: Any,
+    unknown: Literal["error", "missing"] = "error",
+    in_order: bool = False,
+) -> Cells:
+    """The table of users who are new to a fit, read by its codebook, or as numbers where it has
+    none. in_order: columns of plain numbers must be in the order of the fit, as scikit-learn wants
+    them."""
+    if codebook is None:
+        return Cells.of_numbers(checked_features(estimator, X, reset=False, missing=True))
+    if isinstance(X, Behavior):
+        raise InputError("X takes the users' features; got a behavior.")
+    refuse_repeated_columns(X, "X")
+    if in_order and all(column.kind == "continuous" for column in codebook.columns):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    return codebook.cells(X, unknown)
 
 
 def _has_codebook(X: Any, columns: Any) -> bool:

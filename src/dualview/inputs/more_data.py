@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from dualview.behaviors import Behavior
-from dualview.checks import refuse_repeated_columns
 from dualview.columns import Cells
 from dualview.errors import InputError
-from dualview.inputs.cells import checked_table
+from dualview.inputs.cells import checked_table, new_cells
 from dualview.inputs.data import Data
-from dualview.inputs.features import checked_features, counts_from, row_ids
+from dualview.inputs.features import counts_from, row_ids
 from dualview.inputs.several_tables import joined_tables
 
 Array = NDArray[np.float64]
@@ -129,19 +128,13 @@ def _more_rows(
 ) -> tuple[Array | None, Any, Cells | None]:
     """Features, codebook and cells of the users of a fit and of the rows of X, read as those of the
     fit were."""
+    rows = new_cells(estimator, data.codebook, X)
+    if data.cells is not None:
+        return None, data.codebook, data.cells.joined(rows)
+    assert data.features is not None
     if data.codebook is None:
-        assert data.features is not None
-        rows = checked_features(estimator, X, reset=False, missing=True)
-        return checked_table(estimator, np.vstack([data.features, rows]))
-    if isinstance(X, Behavior):
-        raise InputError("X takes the users' features; got a behavior.")
-    refuse_repeated_columns(X, "X")
-    rows_of_new = data.codebook.cells(X)
-    if data.cells is None:
-        assert data.features is not None
-        if rows_of_new.is_exact:
-            return np.vstack([data.features, rows_of_new.low]), data.codebook, None
-        before = Cells.of_numbers(data.features)
-    else:
-        before = data.cells
-    return None, data.codebook, before.joined(rows_of_new)
+        numbers = np.where(rows.missing, np.nan, rows.low)
+        return checked_table(estimator, np.vstack([data.features, numbers]))
+    if rows.is_exact:
+        return np.vstack([data.features, rows.low]), data.codebook, None
+    return None, data.codebook, Cells.of_numbers(data.features).joined(rows)

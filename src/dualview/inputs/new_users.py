@@ -6,14 +6,13 @@ from typing import Any, Literal
 
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior, SeveralBehaviors, SharedOutcome
 from dualview.behaviors.ids import counted
-from dualview.checks import refuse_repeated_columns
-from dualview.columns import Cells, Columns
+from dualview.columns import Cells
 from dualview.errors import InputError
-from dualview.inputs.features import checked_features, feature_names, row_ids, warn_of_projection
+from dualview.inputs.cells import new_cells
+from dualview.inputs.features import feature_names, row_ids, warn_of_projection
 from dualview.inputs.several_tables import comes_as_tables, joined_tables
 from dualview.posterior import Posterior
 from dualview.posterior.prediction.user_features import Features
@@ -46,10 +45,7 @@ def new_features(
         raise InputError(f'unknown must be "error" or "missing"; got {unknown!r}.')
     if post.layout is not None and comes_as_tables(X):
         X = joined_tables(X, post.layout.names)[0]
-    if post.codebook is None:
-        cells = Cells.of_numbers(checked_features(estimator, X, reset=False, missing=True))
-    else:
-        cells = _read(estimator, post.codebook, X, unknown)
+    cells = new_cells(estimator, post.codebook, X, unknown, in_order=True)
     units = post.units.get("features")
     ids = row_ids(X)
     rows_by_number: Sequence[Any] = (
@@ -114,16 +110,3 @@ def _ids_of_new(fitted: Behavior, new: Any, ids: list[str]) -> set[str] | None:
     if numbers is not None and not numbers.are_ids_among([*(fitted.users or ()), *ids]):
         return None
     return set(new.ids)
-
-
-def _read(
-    estimator: BaseEstimator, codebook: Columns, X: Any, unknown: Literal["error", "missing"]
-) -> Cells:
-    if isinstance(X, Behavior):
-        raise InputError("X takes the users' features; got a behavior.")
-    refuse_repeated_columns(X, "X")
-    if all(
-        column.kind == "continuous" for column in codebook.columns
-    ):  # scikit-learn's rules for names then hold
-        validate_data(estimator, X, reset=False, skip_check_array=True)
-    return codebook.cells(X, unknown)

@@ -253,26 +253,21 @@ class BlockedView(View):
         parts = zip(self.blocks, self._blocks_of(x), strict=True)
         return np.hstack([block.start_vectors(own) for block, own in parts])
 
-    def record(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
+    def records(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
         """A record for every block."""
         own = zip(self.blocks, state.parts, self._blocks_of(x), self._columns, strict=True)
         return tuple(
             block.record(part, vectors, rows[columns]) for block, part, vectors, columns in own
         )
 
-    def records(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
-        """The same."""
-        return self.record(state, x, rows)
-
-    def state(self, record: Sequence[Any]) -> BlockedState:
-        """What a sweep has left in the records of all blocks."""
-        return BlockedState(
-            self, tuple(block.state(own) for block, own in zip(self.blocks, record, strict=True))
-        )
+    record = records
 
     def of_records(self, records: Sequence[Any]) -> BlockedState:
-        """The same."""
-        return self.state(records)
+        """What a sweep has left in the records of all blocks."""
+        own = zip(self.blocks, records, strict=True)
+        return BlockedState(self, tuple(block.state(record) for block, record in own))
+
+    state = of_records
 
     def restored(self, parts: dict[str, Any]) -> BlockedState:
         """The state with these component and base parts, by name."""

@@ -1,7 +1,8 @@
 """What the rest of the package asks of a kind of column, besides the verbs of the sampler: its
 view, the density of rows, imputation, replicates, residuals, what a link follows, profiles.
 
-A kind is an object (:class:`FeatureKind`) that its folder registers. Features are a sum of blocks:
+A kind is an object (:class:`FeatureKind`) that its folder registers
+(:func:`dualview.columns.kinds.register_kind`). Features are a sum of blocks:
 the columns of one kind in one table, independent of the others given the cluster.
 
 Rows (R,) are the clusters of all draws (:class:`ClusterRows`). S draws, U or J users. Cells x of a
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.columns import Cells, Column, Columns
-from dualview.columns.kinds import ColumnKind, column_kinds, register_column_kind
+from dualview.columns.kinds import ColumnKind, column_kinds
 from dualview.columns.layout import Layout
 from dualview.units import Whitening
 from dualview.views.base import Observed, View
@@ -275,11 +276,6 @@ class FeatureKind(ColumnKind):
         """Names of what a link follows of these columns, in the order of ``View.design``; by
         default nothing."""
         return []
-
-
-def register_kind(kind: FeatureKind) -> None:
-    """Make a kind of columns known."""
-    register_column_kind(kind)
 
 
 def feature_kinds() -> tuple[FeatureKind, ...]:

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from dualview.columns import Cells, Column, Columns
 from dualview.columns.cells import drawn_cells
-from dualview.columns.kinds import Wish
+from dualview.columns.kinds import Wish, register_kind
 from dualview.columns.layout import Layout
 from dualview.columns.levels import codes_of, expected_shares, used_levels
 from dualview.columns.numbers import (
@@ -25,7 +25,7 @@ from dualview.errors import InputError
 from dualview.units import Whitening
 from dualview.views.base import Observed
 from dualview.views.blocked import feature_view
-from dualview.views.features import FeatureKind, Fitted, register_kind
+from dualview.views.features import FeatureKind, Fitted
 from dualview.views.gaussian.block import GaussianBlock
 from dualview.views.gaussian.intervals import intervals_of
 

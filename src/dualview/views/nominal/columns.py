@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.columns import Cells, Column
-from dualview.columns.kinds import Wish
+from dualview.columns.kinds import Wish, register_kind
 from dualview.columns.levels import codes_of, expected_shares, used_levels
 from dualview.columns.table import Source, Table, Texts, leave_out
 from dualview.errors import InputError
-from dualview.views.features import FeatureKind, Fitted, register_kind
+from dualview.views.features import FeatureKind, Fitted
 from dualview.views.nominal.block import NominalBlock
 from dualview.views.nominal.view import NominalView
 
