@@ -328,8 +328,8 @@ def test_json_round_trip(book, frame):
     again = Columns.from_json(json.loads(text))
     assert again == book
     np.testing.assert_array_equal(again.cells(frame).low, book.cells(frame).low)
-    with pytest.raises(InputError, match="must have a name and a kind"):
-        Column.from_json({"name": "a", "kind": "strange"})
+    with pytest.raises(InputError, match="'a' is of the kind 'strange', which is not among"):
+        Columns.from_json({"is_named": True, "columns": [{"name": "a", "kind": "strange"}]})
     with pytest.raises(InputError, match="must have a name and a kind"):
         Column.from_json({"name": "a", "kind": "count", "colour": "red"})
 
