@@ -16,9 +16,10 @@ import pandas as pd
 
 from dualview.columns import Columns
 from dualview.engines.gibbs import GibbsEngine
-from dualview.inputs.cells import categories_of, cell_units, intervals_of
+from dualview.inputs.cells import cell_units
 from dualview.model import Model
 from dualview.partitions.priors import ChineseRestaurant
+from dualview.posterior.spec import ModelSpec
 from dualview.units import Whitening
 
 N_COLUMNS, N_CLUSTERS, N_SWEEPS = 16, 5, 6
@@ -56,12 +57,9 @@ def tabular(users: pd.DataFrame) -> Model:
     """The model of a table."""
     codebook = Columns.from_table(users)
     cells = codebook.cells(users)
-    units = cell_units(cells, [column.name for column in codebook.gaussian], None)
-    intervals = intervals_of(cells, codebook, units)
-    working = np.ascontiguousarray(units.to_working(intervals.start))
-    others = categories_of(cells, codebook)
-    return Model(
-        ChineseRestaurant(), working, n_users=len(users), others=others, intervals=intervals
+    units = cell_units(cells, [column.name for column in codebook.of("features")], None)
+    return ModelSpec(None, "paper", codebook=codebook, units={"features": units}).build(
+        None, cells, None, len(users)
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
+from dualview.columns.cells import drawn_cells
 from dualview.errors import InputError
 from dualview.inputs.data import checked_data
 from dualview.inputs.parameters import Parameters
@@ -257,13 +258,11 @@ def test_users_who_are_missing_are_named() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"engine": "variational"}, r"does not do features of this kind \(BlockedView\)"),
         (
             {"feature_prior": dv.GaussianPrior(np.zeros(9), np.eye(9))},
             r"feature_prior must have \d dimension\(s\); got 9",
         ),
         ({"agreement": {"income": "learned"}}, "names the table 'income'"),
-        ({"link": "linear"}, "needs complete numbers"),
     ],
 )
 def test_settings_that_do_not_go_with_several_tables(settings: Any, message: str) -> None:
@@ -282,6 +281,37 @@ def test_each_table_has_its_block_of_a_prior() -> None:
     blocks = np.kron(np.eye(2), np.ones((2, 2)))
     np.testing.assert_allclose(mean, prior.mean)
     np.testing.assert_allclose(found, covariance * blocks)
+
+
+@pytest.mark.slow
+def test_a_variational_fit_of_several_tables() -> None:
+    """It finds the clusters, and takes more users as they come."""
+    tables, behavior, acts, _ = world()
+    engine = dv.Variational(n_starts=2)
+    model = dv.DualViewMixture(engine=engine, n_draws=50, n_chains=2, random_state=1)
+    model.fit({"profile": tables["profile"]} | {"activity": tables["profile"] + 1.0}, behavior)
+    assert adjusted_rand_score(acts, model.labels_) > 0.9
+    model.fit(tables)
+    more = {name: table[:3] for name, table in tables.items()}
+    assert len(model.partial_fit(more).labels_) == N_USERS + 3
+
+
+@pytest.mark.slow
+def test_a_link_follows_tables_with_missing_cells() -> None:
+    """Cells that are not exact are drawn with the link, table after table."""
+    tables, behavior, _, _ = world()
+    model = dv.DualViewMixture(**{**SHORT, "link": "linear"}).fit(tables, behavior)
+    data = checked_data(model, tables, behavior)
+    assert data.cells is not None
+    assert not data.cells.exact.all()
+    post = model.posterior_
+    low, high = (
+        ends[drawn_cells(data.cells.low, data.cells.high)]
+        for ends in (data.cells.low, data.cells.high)
+    )
+    assert ((post["features.cells"] >= low) & (post["features.cells"] <= high)).all()
+    assert np.ptp(post["features.cells"], axis=1).min() > 0.0
+    assert np.isfinite(model.predict_latent(tables).mean).all()
 
 
 @pytest.mark.slow

@@ -30,12 +30,12 @@ def predictions(problem: Problem) -> Predictions:
     filled, post = model.impute(), model.posterior_
     users = {user: row for row, user in enumerate(filled.users)}
     found: Predictions = {}
-    for column in post.codebook.nominal:
+    for column in post.codebook.of("categories"):
         shares = filled.probabilities(column.name)
         places = {users[user]: place for place, user in enumerate(shares.index)}
         found[column.name] = shares.to_numpy()[[places[row] for row in problem.rows(column)]]
     means, sds = given_the_rest(post)
-    for place, column in enumerate(post.codebook.gaussian):
+    for place, column in enumerate(post.codebook.of("features")):
         rows = problem.rows(column)
         normals = Normals(means[:, rows, place].T, sds[:, rows, place].T, equal_weights(len(means)))
         found[column.name] = (

@@ -188,10 +188,8 @@ def _expect(
     values, spread = np.where(seen[batch.pattern], mean[users] - at.mean, 0.0), variance[users]
     for d, known in enumerate(batch.intervals):
         if len(known):
-            row, rows = users[known], precisions[batch.pattern[known], d]
-            sd = 1.0 / np.sqrt(rows[:, d])
-            middle = values[known, d] - (values[known] * rows).sum(axis=1) * sd**2
-            bounds = [(end[row, d] - at.mean[d] - middle) / sd for end in (low, high)]
+            middle, sd = before_truncation(d, values[known], precisions[batch.pattern[known], d])
+            bounds = [(end[users[known], d] - at.mean[d] - middle) / sd for end in (low, high)]
             shift, share = truncated_moments(*bounds)
             values[known, d], spread[known, d] = middle + sd * shift, sd**2 * share
     variance[users] = spread
@@ -244,6 +242,16 @@ def _is_close(one: Gaussian, other: Gaussian) -> bool:
     moved = np.abs(one.mean - other.mean) / unit
     turned = np.abs(one.covariance - other.covariance) / np.outer(unit, unit)
     return bool(max(moved.max(), turned.max()) < _TOLERANCE)
+
+
+def before_truncation(d: int, values: Array, rows: Array) -> tuple[Array, Array]:
+    """Location and scale of a cell's distribution before it is truncated, of users with values (n,
+    D) about the mean.
+
+    rows (n, D): row d of the precision of the cells that are seen.
+    """
+    sd = 1.0 / np.sqrt(rows[:, d])
+    return values[:, d] - (values * rows).sum(axis=1) * sd**2, sd
 
 
 def truncated_moments(low: Array, high: Array) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ Everything here is in working units. features (U, D) observed, latent (U, q).
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,20 +15,19 @@ from numpy.typing import NDArray
 from dualview.behaviors import Likelihood
 from dualview.behaviors.base import check_inherits
 from dualview.behaviors.records import Params
-from dualview.columns import Cells, Columns
 from dualview.columns.layout import Layout
 from dualview.numerics.hyperprior import SPREADS
 from dualview.partitions.agreement import AgreementPrior, LabelsByView, draw_labels
 from dualview.partitions.priors import PartitionPrior
 from dualview.views import (
     BlockedView,
-    GaussianState,
     GaussianView,
     Intervals,
-    NominalView,
+    Observed,
     SharedVectorView,
     View,
     ViewState,
+    feature_view,
 )
 
 Array = NDArray[np.float64]
@@ -58,27 +58,6 @@ class State:
     def z(self) -> NDArray[np.int64]:
         """The labels that draws keep as z, (U,)."""
         return self.labels.kept
-
-
-@dataclass(frozen=True)
-class Observed:
-    """A view and its vectors, which are observed."""
-
-    view: View
-    vectors: Array
-
-
-def categories_of(
-    cells: Cells, codebook: Columns, layout: Layout | None = None
-) -> dict[str, Observed]:
-    """The nominal columns as a view; empty where there are none. layout: of several tables."""
-    if not codebook.nominal:
-        return {}
-    shares = tuple(column.shares for column in codebook.nominal)
-    view: View = (
-        NominalView(shares) if layout is None else BlockedView.of_categories(layout, shares)
-    )
-    return {"categories": Observed(view, cells.codes.astype(np.float64))}
 
 
 @dataclass(frozen=True)
@@ -134,9 +113,7 @@ class Model:
     def feature_view(self) -> GaussianView | BlockedView:
         """The view of the features."""
         assert self.features is not None
-        if self.layout is not None:
-            return BlockedView.of_numbers(self.layout, self.intervals)
-        return GaussianView(self.features.shape[1], intervals=self.intervals)
+        return feature_view(self.features.shape[1], self.layout, self.intervals)
 
     @cached_property
     def views(self) -> dict[str, View]:
@@ -192,10 +169,8 @@ class Model:
         assert self.features is not None
         assert self.intervals is not None
         assert self.likelihood is not None
-        own, view = state.views["features"], self.feature_view
-        assert isinstance(own, GaussianState)
-        assert isinstance(view, GaussianView)
-        features = view.completed(own, self.features)
+        own: Any = state.views["features"]
+        features = self.feature_view.completed(own, self.features)
         likelihood = self.likelihood.with_features(self.design(features, self.others))
         return replace(
             self, features=features, intervals=self.intervals.held(features), likelihood=likelihood
@@ -213,7 +188,7 @@ class Model:
         features = None if self.features is None else self.features[users]
         intervals = None if self.intervals is None else self.intervals.take(users)
         others = {
-            name: replace(seen, vectors=seen.vectors[users]) for name, seen in self.others.items()
+            name: Observed(seen.view, seen.vectors[users]) for name, seen in self.others.items()
         }
         n_users = len(range(self.n_users)[users])
         return Model(

@@ -20,14 +20,6 @@ Array = NDArray[np.float64]
 _RANK_TOLERANCE = 1e-10  # of the correlation matrix's eigenvalues
 
 
-def _none(standard: Array) -> float:  # noqa: ARG001
-    return 0.0
-
-
-def _all(standard: Array) -> float:  # noqa: ARG001
-    return 1.0
-
-
 def _ledoit_wolf(standard: Array) -> float:
     """The share that is closest to the true correlations in expected squares (Ledoit and Wolf
     2004)."""
@@ -37,9 +29,9 @@ def _ledoit_wolf(standard: Array) -> float:
 # By name, how far correlations between columns are shrunk towards 0, given the standardized
 # columns.
 SHRINKAGES: dict[str | None, Callable[[Array], float]] = {
-    None: _none,
+    None: lambda _: 0.0,
     "shrunk": _ledoit_wolf,
-    "diagonal": _all,
+    "diagonal": lambda _: 1.0,
 }
 
 

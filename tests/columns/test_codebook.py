@@ -57,14 +57,14 @@ def test_the_codebook_in_the_tables_order(book):
         "member": "nominal",
         "id": "ignore",
     }
-    assert [column.name for column in book.gaussian] == [
+    assert [column.name for column in book.of("features")] == [
         "height",
         "posts",
         "width",
         "income",
         "grade",
     ]
-    assert [column.name for column in book.nominal] == ["town", "member"]
+    assert [column.name for column in book.of("categories")] == ["town", "member"]
 
 
 def test_cells_of_every_kind(book, frame):
@@ -80,14 +80,14 @@ def test_cells_of_every_kind(book, frame):
         "income": [(10, 20), (-INF, 5), (30, 30), (-INF, INF), (50, INF)],
         "grade": [(first, second), (-INF, first), (second, INF), (first, second), (-INF, INF)],
     }
-    for d, column in enumerate(book.gaussian):
+    for d, column in enumerate(book.of("features")):
         np.testing.assert_allclose(
             np.column_stack([cells.low, cells.high])[:, [d, d + 5]],
             expected[column.name],
             rtol=1e-12,
         )
-    np.testing.assert_array_equal(cells.codes, [[0, 1], [1, 0], [-1, 1], [0, 1], [0, 0]])
-    assert cells.codes.dtype == np.int64
+    np.testing.assert_array_equal(cells.data["codes"], [[0, 1], [1, 0], [-1, 1], [0, 1], [0, 0]])
+    assert cells.data["codes"].dtype == np.int64
     assert cells.missing.sum(axis=0).tolist() == [1, 0, 0, 1, 1]
     assert cells.exact.sum(axis=0).tolist() == [4, 0, 0, 1, 0]
     assert not cells.is_exact
@@ -100,13 +100,14 @@ def test_a_table_of_numbers_is_exact():
         cells = Columns.from_table(table).cells(table)
         assert cells.is_exact
         np.testing.assert_array_equal(cells.low, x)
-    assert not Cells(x, x, np.zeros((6, 1), dtype=np.int64)).is_exact
+    assert not Cells({"low": x, "high": x, "codes": np.zeros((6, 1), dtype=np.int64)}).is_exact
 
 
 def test_users_of_whom_nothing_is_known_are_kept(book, frame):
     cells = book.cells(frame.where(frame.index.to_series() != "bert", axis=0))
-    assert cells.without_information.tolist() == [False, True, False, False, False]
-    assert cells.take(cells.without_information).missing.all()
+    empty = book.without_information(cells)
+    assert empty.tolist() == [False, True, False, False, False]
+    assert cells.take(empty).missing.all()
 
 
 def test_new_users_are_read_by_the_codebook_of_the_fit(book, frame):
@@ -114,11 +115,13 @@ def test_new_users_are_read_by_the_codebook_of_the_fit(book, frame):
         ["grade", "town", "member", "posts", "low", "high", "width", "height"]
     ]  # another order, no id
     np.testing.assert_array_equal(book.cells(new).low, book.cells(frame).low[[3, 0]])
-    np.testing.assert_array_equal(book.cells(new).codes, book.cells(frame).codes[[3, 0]])
+    np.testing.assert_array_equal(
+        book.cells(new).data["codes"], book.cells(frame).data["codes"][[3, 0]]
+    )
     plain = frame.iloc[[2]].assign(grade="c", posts=300.0)
     np.testing.assert_array_equal(book.cells(plain).low, book.cells(frame).low[[2]])
     empty = frame.iloc[[2]].assign(town=None, grade=None, height=None, posts=None)
-    assert book.cells(empty).codes.tolist() == [[-1, 1]]
+    assert book.cells(empty).data["codes"].tolist() == [[-1, 1]]
     assert book.cells(empty).missing.tolist() == [[True, True, False, False, True]]
 
 
@@ -131,7 +134,7 @@ def test_unknown_levels(book, frame):
         'Correct them.*unknown="missing"',
     ):
         book.cells(new)
-    assert book.cells(new, unknown="missing").codes[:, 0].tolist() == [0, -1, 1, -1, -1]
+    assert book.cells(new, unknown="missing").data["codes"][:, 0].tolist() == [0, -1, 1, -1, -1]
     new = frame.assign(grade=["a", "b", "d", "c", "a"])
     with pytest.raises(InputError, match=r"Column 'grade' has unknown level.* 'd', in users carl"):
         book.cells(new)
@@ -303,19 +306,21 @@ def test_a_count_below_the_lowest_is_open_downwards():
 
 def test_values_and_series(book):
     x = np.array([[1.7, np.log1p(3.2), 0.41, 12.0, -2.0], [1.6, -1.0, 0.19, 14.0, 2.0]])
-    values = [column.values(own) for column, own in zip(book.gaussian, x.T, strict=True)]
+    values = [column.values(own) for column, own in zip(book.of("features"), x.T, strict=True)]
     np.testing.assert_allclose(np.transpose(values), [[1.7, 3, 0.4, 12, 0], [1.6, 0, 0.2, 14, 2]])
     codes = np.array([[1, 0], [-1, 1]])
     found = {
         column.name: column.series(own)
-        for column, own in zip((*book.gaussian, *book.nominal), (*x.T, *codes.T), strict=True)
+        for column, own in zip(
+            (*book.of("features"), *book.of("categories")), (*x.T, *codes.T), strict=True
+        )
     }
     assert found["grade"].tolist() == ["a", "c"]
     assert found["grade"].ordered
     assert found["town"].isna().tolist() == [False, True]
     assert found["town"][0] == "Metz"
     assert found["member"].tolist() == ["False", "True"]
-    assert book.gaussian[-1].named(x[:, -1]).tolist() == ["a", "c"]
+    assert book.of("features")[-1].named(x[:, -1]).tolist() == ["a", "c"]
 
 
 def test_json_round_trip(book, frame):
@@ -323,8 +328,8 @@ def test_json_round_trip(book, frame):
     again = Columns.from_json(json.loads(text))
     assert again == book
     np.testing.assert_array_equal(again.cells(frame).low, book.cells(frame).low)
-    with pytest.raises(InputError, match="must have a name and a kind"):
-        Column.from_json({"name": "a", "kind": "strange"})
+    with pytest.raises(InputError, match="'a' is of the kind 'strange', which is not among"):
+        Columns.from_json({"is_named": True, "columns": [{"name": "a", "kind": "strange"}]})
     with pytest.raises(InputError, match="must have a name and a kind"):
         Column.from_json({"name": "a", "kind": "count", "colour": "red"})
 

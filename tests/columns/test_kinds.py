@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dualview as dv
 from dualview.columns import Columns
-from dualview.columns.kinds import common_step, tied_share
+from dualview.columns.numbers import common_step, tied_share
 from dualview.errors import InputError
 
 SETTINGS = settings(
@@ -117,7 +117,7 @@ def test_tables_of_all_libraries_have_the_same_codebook():
     for table in (arrow, polars):
         assert Columns.from_table(table) == book
         for name in ("low", "high", "codes"):
-            np.testing.assert_array_equal(getattr(book.cells(table), name), getattr(cells, name))
+            np.testing.assert_array_equal(book.cells(table).data[name], cells.data[name])
 
 
 def test_an_array_is_continuous_throughout():
@@ -235,7 +235,7 @@ def test_an_ignored_column_may_hold_anything():
         {"a": normal(3), "b": [[1], {}, None], "c": pd.date_range("2020", periods=3)}
     )
     book = Columns.from_table(frame, {"b": "ignore", "c": "ignore"})
-    assert [found.name for found in book.gaussian] == ["a"]
+    assert [found.name for found in book.of("features")] == ["a"]
     assert book.cells(frame).low.shape == (3, 1)
 
 

@@ -182,11 +182,11 @@ def test_every_cell_holds_what_was_counted() -> None:
     codebook = Columns.from_table(data.features)
     cells, numbers = (
         codebook.cells(data.features),
-        data.numbers[[column.name for column in codebook.gaussian]].to_numpy(),
+        data.numbers[[column.name for column in codebook.of("features")]].to_numpy(),
     )
-    assert {"censored", "continuous"} <= {column.kind for column in codebook.gaussian}
+    assert {"censored", "continuous"} <= {column.kind for column in codebook.of("features")}
     assert ((cells.low <= numbers) & (numbers <= cells.high)).all()
-    counts = [column.name for column in codebook.gaussian if column.kind == "count"]
+    counts = [column.name for column in codebook.of("features") if column.kind == "count"]
     pd.testing.assert_frame_equal(data.features[counts].astype(float), data.activity[counts])
     assert set(data.features) | set(data.left_out) == set(data.activity)
 

@@ -6,7 +6,7 @@ import pytest
 
 import dualview as dv
 from dualview.errors import DataWarning, InputError
-from dualview.inputs.cells import cell_coords, indicators
+from dualview.inputs.cells import cell_coords
 from dualview.inputs.data import checked_data
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import build_model
@@ -77,7 +77,7 @@ class TestWhatTheModelSees:
     def test_columns_can_be_set(self):
         _, data = data_of(users(), columns={"age": "continuous", "town": "ignore"})
         assert data.feature_names == ["age", "income"]
-        assert not data.codebook.nominal
+        assert not data.codebook.of("categories")
 
     def test_cells_are_named_in_the_order_in_which_they_are_drawn(self):
         estimator, data = data_of(users(6), columns={"income": "continuous"})
@@ -87,10 +87,9 @@ class TestWhatTheModelSees:
         assert cell_coords(data.codebook, data.cells, data.users)["cell"] == expected
 
     def test_indicators_have_a_total_variance_of_one_for_each_column(self):
-        _, data = data_of(users(4000).fillna({"town": "Metz"}))
-        assert indicators(data.cells, data.codebook).var(axis=0).sum() == pytest.approx(
-            1.0, abs=1e-3
-        )
+        estimator, data = data_of(users(4000)[["town"]].fillna("Metz"))
+        found = build_model(Parameters.of(estimator), data).start_vectors()
+        assert found.var(axis=0).sum() == pytest.approx(1.0, abs=1e-3)
 
     @pytest.mark.parametrize(
         "prior",
@@ -117,8 +116,8 @@ def test_a_link_follows_numbers_and_levels():
     assert columns.shape == (30, len(names))
     n_numbers = len(data.feature_names)
     np.testing.assert_array_equal(columns[:, :n_numbers], found.model.features)
-    level, shares = names.index(names[n_numbers]), data.codebook.nominal[0].shares
-    codes = data.cells.codes[:, 0]
+    level, shares = names.index(names[n_numbers]), data.codebook.of("categories")[0].shares
+    codes = data.cells.data["codes"][:, 0]
     expected = np.where(codes < 0, 0.0, (codes == 0) - shares[0])
     np.testing.assert_allclose(columns[:, level], expected)
 

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import dualview as dv
 from checks import ACCEPT
-from dualview.columns import Cells, Columns
+from dualview.columns import Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
 from dualview.inputs.fits import fit_model
@@ -164,7 +164,7 @@ def fitted() -> dv.DualViewMixture:
 
 def cells_of(model: dv.DualViewMixture, low: Any, high: Any, codes: Any) -> Features:
     low, high = (np.array(side, dtype=float) for side in (low, high))
-    return Features.of(model.posterior_, Cells(low, high, np.array(codes)).data)
+    return Features.of(model.posterior_, {"low": low, "high": high, "codes": np.array(codes)})
 
 
 def test_intervals_are_integrals_of_the_density_of_exact_cells(fitted: dv.DualViewMixture) -> None:
@@ -196,7 +196,7 @@ def test_levels_have_the_clusters_shares_and_g_in_fresh_ones(fitted: dv.DualView
     np.testing.assert_allclose(logsumexp(shares, axis=0), 0.0, atol=1e-10)
     np.testing.assert_allclose(
         np.exp(np.array(shares)[:, ~rows.known]).T,
-        [CODEBOOK.nominal[0].shares] * (~rows.known).sum(),
+        [CODEBOOK.of("categories")[0].shares] * (~rows.known).sum(),
     )
     first = np.flatnonzero(rows.known)[3]
     expected = fitted.posterior_.components["categories.log_shares"][rows.component[first]]
@@ -226,7 +226,7 @@ def test_whoever_opens_a_cluster_counts_in_its_shares(fitted: dv.DualViewMixture
     rows = Candidates(fitted.posterior_)
     opened = np.repeat(np.flatnonzero(~rows.known)[:1], 20_000)
     concentration = fitted.posterior_.flat("categories.concentrations")[rows.draw[opened[0]], 0]
-    shares = np.array(CODEBOOK.nominal[0].shares)
+    shares = np.array(CODEBOOK.of("categories")[0].shares)
     for code, counts in ((1, [0.0, 1.0, 0.0]), (-1, np.zeros(3))):
         x = cells_of(fitted, [[0.0, 1.0]], [[0.0, 1.0]], [[code]])
         found = rows.features.opened(np.random.default_rng(0), opened, x, (None, None))

@@ -1,21 +1,27 @@
-"""The seam for new kinds of columns: counts with a Poisson distribution, added from here. What the
-sampler asks of them, and what predictions, imputation and checks do."""
+"""The seam for new kinds of columns: counts with a Poisson distribution, added from here. They are
+fitted, predicted, filled in and checked as the package's own."""
 
 import dataclasses
 import math
+import warnings
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
 from scipy.special import logsumexp, ndtri
 
 import checks
+import dualview as dv
 from dualview.chains.storage import Store
-from dualview.columns import Column
+from dualview.columns import Column, Columns
+from dualview.columns.kinds import register_kind
+from dualview.columns.numbers import are_whole
+from dualview.errors import InputError
 from dualview.model import Model, Observed, State
 from dualview.numerics.compiling import uncached
 from dualview.numerics.dispatch import register
@@ -35,7 +41,7 @@ from dualview.posterior.prediction.new_users import NewUsers
 from dualview.posterior.prediction.user_features import Features
 from dualview.posterior.spec import ModelSpec
 from dualview.views import View
-from dualview.views.features import BlockRows, FeatureBlock, register_features
+from dualview.views.features import BlockRows, FeatureBlock, FeatureKind
 
 SHAPE, RATE = 2.0, 0.5  # of the gamma prior of a component's rate
 
@@ -45,7 +51,8 @@ def slow(name):
 
 
 class Poisson(NamedTuple):
-    """vectors (U, 1): counts, as floats; rates (C,) of the columns."""
+    """vectors (U, J): counts, as floats, NaN where they are missing; rates (C, J) of the
+    components."""
 
     vectors: np.ndarray
     rates: np.ndarray
@@ -66,24 +73,30 @@ def rate_law(count, total):
 
 @uncached
 def redraw(rng, z, view):
-    counts, totals, rates = (
-        np.zeros(len(view.rates)),
-        np.zeros(len(view.rates)),
-        np.empty(len(view.rates)),
-    )
+    counts, totals = np.zeros(view.rates.shape), np.zeros(view.rates.shape)
+    rates = np.empty(view.rates.shape)
     for u in range(len(z)):
-        counts[z[u]] += 1.0
-        totals[z[u]] += view.vectors[u, 0]
-    for k in range(len(rates)):
-        shape, rate = rate_law(counts[k], totals[k])
-        rates[k] = standard_gamma(rng, shape) / rate
+        for j in range(rates.shape[1]):
+            if not math.isnan(view.vectors[u, j]):
+                counts[z[u], j] += 1.0
+                totals[z[u], j] += view.vectors[u, j]
+    for k in range(rates.shape[0]):
+        for j in range(rates.shape[1]):
+            shape, rate = rate_law(counts[k, j], totals[k, j])
+            rates[k, j] = standard_gamma(rng, shape) / rate
     return Poisson(view.vectors, rates)
 
 
 @uncached
+def with_room(view, n):
+    wide = np.empty((view.rates.shape[0] + n, view.rates.shape[1]))
+    wide[: view.rates.shape[0]] = view.rates
+    return Poisson(view.vectors, wide)
+
+
+@uncached
 def open_columns(rng, n_auxiliary, n_room, marginal, view):  # noqa: ARG001
-    n = len(view.rates)
-    wide = Poisson(view.vectors, np.append(view.rates, np.empty(n_auxiliary + n_room)))
+    n, wide = len(view.rates), with_room(view, n_auxiliary + n_room)
     for c in range(n, n + n_auxiliary):
         open_column(rng, c, wide)
     return wide
@@ -91,34 +104,35 @@ def open_columns(rng, n_auxiliary, n_room, marginal, view):  # noqa: ARG001
 
 @uncached
 def open_column(rng, column, view):
-    view.rates[column] = standard_gamma(rng, SHAPE) / RATE
+    for j in range(view.rates.shape[1]):
+        view.rates[column, j] = standard_gamma(rng, SHAPE) / RATE
+
+
+@uncached
+def log_count(x, rate):
+    return 0.0 if math.isnan(x) else x * math.log(rate) - rate - math.lgamma(x + 1.0)
 
 
 @uncached
 def score(table, offset, first, end, column, view):
     for u in range(first, end):
-        x = view.vectors[u, 0]
-        table[column, u - offset] += (
-            x * math.log(view.rates[column]) - view.rates[column] - math.lgamma(x + 1.0)
-        )
+        for j in range(view.rates.shape[1]):
+            table[column, u - offset] += log_count(view.vectors[u, j], view.rates[column, j])
 
 
 @uncached
 def log_density(z, start, view):
-    for k in range(len(view.rates)):
-        start += (SHAPE - 1.0) * math.log(view.rates[k]) - RATE * view.rates[k]
-    for u in range(len(z)):
-        start += (
-            view.vectors[u, 0] * math.log(view.rates[z[u]])
-            - view.rates[z[u]]
-            - math.lgamma(view.vectors[u, 0] + 1.0)
-        )
+    for j in range(view.rates.shape[1]):
+        for k in range(view.rates.shape[0]):
+            start += (SHAPE - 1.0) * math.log(view.rates[k, j]) - RATE * view.rates[k, j]
+        for u in range(len(z)):
+            start += log_count(view.vectors[u, j], view.rates[z[u], j])
     return start
 
 
 @uncached
 def grow(view):
-    return Poisson(view.vectors, np.append(view.rates, np.empty(len(view.rates))))
+    return with_room(view, len(view.rates))
 
 
 @uncached
@@ -127,13 +141,13 @@ def compact(counts, n_kept, view):  # noqa: ARG001
 
 
 @uncached
-def component_width(view):  # noqa: ARG001
-    return 1
+def component_width(view):
+    return view.rates.shape[1]
 
 
 @uncached
 def put_component(row, at, column, view):
-    return put(row, at, view.rates[column : column + 1])
+    return put(row, at, view.rates[column])
 
 
 VERBS = (
@@ -150,21 +164,29 @@ VERBS = (
 register(Poisson, **{function.__name__: function for function in VERBS})
 
 
+@dataclass(frozen=True)
 class PoissonView(View):
-    n_dims = 1
-    component_shapes = MappingProxyType({"rates": ()})
+    n_dims: int = 1
+
+    @property
+    def component_shapes(self):
+        return {"rates": (self.n_dims,)}
 
     def log_joint(self, state, x, z):
         return float(log_density(z, 0.0, Poisson(x, state.rates)))
 
     def start(self, rng, x, z, n_components):
-        return PoissonState(redraw(stream_of(rng), z, Poisson(x, np.ones(n_components))).rates)
+        before = Poisson(x, np.ones((n_components, self.n_dims)))
+        return PoissonState(redraw(stream_of(rng), z, before).rates)
 
     def draw_prior(self, rng, n_components):
-        return PoissonState(rng.gamma(SHAPE, 1.0 / RATE, n_components))
+        return PoissonState(rng.gamma(SHAPE, 1.0 / RATE, (n_components, self.n_dims)))
 
     def simulate(self, rng, state, z):
-        return rng.poisson(state.rates[z]).astype(float)[:, None]
+        return rng.poisson(state.rates[z]).astype(float)
+
+    def observed(self, x, before):
+        return self, np.where(np.isnan(before), np.nan, x)
 
     def record(self, state, x, rows):  # noqa: ARG002
         return Poisson(x, state.rates)
@@ -177,71 +199,98 @@ class PoissonView(View):
 
 
 class PoissonBlock(FeatureBlock):
-    """The counts in the draws of a fit: cells (J, 1), NaN where they are missing."""
+    """Counts in the draws of a fit: cells (J, columns), NaN where they are missing."""
 
     view, variable, dim = "counts", "counts", "count"
 
-    def __init__(self, draws):
-        super().__init__([Column("posts", "count")])
-        self.rates = draws.components["counts.rates"]
+    def __init__(self, draws, columns, table, own):
+        super().__init__(columns[own], table)
+        self.own, self.rates = own, draws.components["counts.rates"][:, own]
 
     def cells(self, data):
-        return data["counts"]
+        return data["counts"][:, self.own]
 
     def values(self, x):
         return x
+
+    def recorded(self, vectors):
+        return vectors[..., self.own]
 
     def rows(self, rng, rows):  # noqa: ARG002
         return PoissonRows(self.rates, rows)
 
     def log_density(self, x, rows):
-        return np.nan_to_num(stats.poisson(self.rates[rows]).logpmf(x[:, 0]))
+        return np.nan_to_num(stats.poisson(self.rates[rows]).logpmf(x)).sum(axis=-1)
 
     def replicates(self, rng, rows):
-        return rng.poisson(self.rates[rows])[..., None]
+        return rng.poisson(self.rates[rows])
 
     def unknown(self, x):
         return np.nonzero(np.isnan(x))
 
     def fill(self, rng, x, cells, rows):  # noqa: ARG002
-        return rng.poisson(self.rates[rows[:, cells[0]]]), None
+        return rng.poisson(self.rates[rows[:, cells[0]], cells[1]]), None
 
     def residuals(self, rng, x, draws, rows):  # noqa: ARG002
         law = stats.poisson(self.rates[rows])
-        below, within = law.cdf(x[:, 0] - 1.0), law.pmf(x[:, 0])
-        levels = np.where(np.isnan(x[:, 0]), 0.0, below), np.where(np.isnan(x[:, 0]), 1.0, within)
-        return ndtri(levels[0] + rng.random(rows.shape) * levels[1])[..., None]
+        below = np.where(np.isnan(x), 0.0, law.cdf(x - 1.0))
+        within = np.where(np.isnan(x), 1.0, law.pmf(x))
+        return ndtri(below + rng.random(within.shape) * within)
 
     def profile(self, x):
-        return {"feature_medians": {"posts": float(np.nanmedian(x))}}
+        names = [column.name for column in self.columns]
+        return {"feature_medians": dict(zip(names, np.nanmedian(x, axis=0).tolist(), strict=True))}
 
 
 class PoissonRows(BlockRows):
-    """The counts in every row; in fresh clusters the rate is integrated out."""
+    """Counts in every row; in fresh clusters the rates are integrated out."""
 
     def __init__(self, rates, rows):
-        self.known, self.rates = rows.known, np.append(rates, np.nan)[rows.component]
+        empty = np.full((1, rates.shape[1]), np.nan)
+        self.known, self.rates = rows.known, np.vstack([rates, empty])[rows.component]
 
     def log_density(self, x):
-        fresh = stats.nbinom(SHAPE, RATE / (RATE + 1.0)).logpmf(x)
-        return np.nan_to_num(np.where(self.known, stats.poisson(self.rates).logpmf(x), fresh))
+        fresh = stats.nbinom(SHAPE, RATE / (RATE + 1.0)).logpmf(x[:, None])
+        known = stats.poisson(self.rates).logpmf(x[:, None])
+        return np.nan_to_num(np.where(self.known[:, None], known, fresh)).sum(axis=-1)
 
     def opened(self, rng, rows, x, values=None):  # noqa: ARG002
-        shape, rate = rate_law(*(0.0, 0.0) if np.isnan(x[0, 0]) else (1.0, x[0, 0]))
-        return rng.gamma(shape, 1.0 / rate, len(rows))
+        shape, rate = rate_law((~np.isnan(x[0])).astype(float), np.nan_to_num(x[0]))
+        return rng.gamma(shape, 1.0 / rate, (len(rows), len(shape)))
 
     def log_opened(self, x, rows, opened):  # noqa: ARG002
-        return np.nan_to_num(stats.poisson(opened).logpmf(x[0, 0]))
+        return np.nan_to_num(stats.poisson(opened).logpmf(x[0])).sum(axis=-1)
 
     def fill(self, rng, rows, weights, x, columns):  # noqa: ARG002
-        fresh = rng.gamma(SHAPE, 1.0 / RATE, len(rows))
-        rates = np.where(self.known[rows], self.rates[rows], fresh)
-        return rng.poisson(rates)[:, None], None
+        fresh = rng.gamma(SHAPE, 1.0 / RATE, (len(rows), len(columns)))
+        known = self.known[rows][:, None]
+        return rng.poisson(np.where(known, self.rates[rows][:, columns], fresh)), None
 
 
-register_features(
-    "counts", lambda draws: [PoissonBlock(draws)] if "counts.rates" in draws.components else []
-)
+class PoissonKind(FeatureKind):
+    view, arrays, dim = "counts", ("counts",), "count"
+    words = MappingProxyType({"poisson": ()})
+
+    def column(self, name, table, wish):
+        values = table.source(name).known()
+        if values.min() < 0 or not are_whole(values):
+            raise InputError(f"Column {name!r} cannot be {wish.kind}: counts are whole numbers.")
+        return Column(name, "poisson", "counts, as asked")
+
+    def cells(self, columns, table, unknown):  # noqa: ARG002
+        return {"counts": np.column_stack([table.source(own.name).numbers() for own in columns])}
+
+    def missing(self, cells):
+        return np.isnan(cells.data["counts"])
+
+    def make_view(self, columns):
+        return PoissonView(len(columns))
+
+    def block(self, draws, columns, table, own):
+        return PoissonBlock(draws, columns, table, own)
+
+
+register_kind(PoissonKind())
 
 # The kind ends here: what follows are its tests.
 
@@ -252,7 +301,7 @@ def test_rates_by_ratio():
     x = rng.poisson(3.0, (5, 1)).astype(float)
     shape, rate = rate_law(3.0, x[z == 0].sum())
     grid = np.geomspace(0.1, 20.0, 7)
-    joint = [view.log_joint(PoissonState(np.array([value, 1.5])), x, z) for value in grid]
+    joint = [view.log_joint(PoissonState(np.array([[value], [1.5]])), x, z) for value in grid]
     assert np.ptp(joint - stats.gamma(shape, scale=1.0 / rate).logpdf(grid)) < 1e-9
 
 
@@ -280,7 +329,7 @@ def statistics(model, state):
     own = {
         "rates": np.log(rates).mean(),
         "counts": np.sqrt(counts).mean(),
-        "fit": np.arctan(counts - rates[state.z]).mean(),
+        "fit": np.arctan(counts - rates[state.z, 0]).mean(),
     }
     return checks.statistics(model, state) | own
 
@@ -329,10 +378,13 @@ def post():
     store = Store(own)
     for drawn in rates:
         store.append(
-            State(LabelsByView.agreeing(z), rng.gamma(2.0), {"counts": PoissonState(drawn)})
+            State(
+                LabelsByView.agreeing(z), rng.gamma(2.0), {"counts": PoissonState(drawn[:, None])}
+            )
         )
     coords = {"user": np.arange(N_USERS)}
-    found = Posterior(tree_of([store.drain()], ModelSpec(None), None, coords))
+    spec = ModelSpec(None, codebook=Columns((Column("posts", "poisson"),)))
+    found = Posterior(tree_of([store.drain()], spec, None, coords))
     x[0] = np.nan
     found.tree["observed_data"] = xr.DataTree(xr.Dataset({"counts": (("user", "count"), x)}))
     return found
@@ -422,3 +474,90 @@ def test_checks_notice_counts_of_another_distribution(post, times, verdict):
     residuals = dataclasses.replace(residuals_of(post, None), features=own)
     context = Context({}, False, ChineseRestaurant(Gamma(2.0, 2.0)))
     assert vector_checks(rng, residuals, context)[0].verdict == verdict
+
+
+def forum_users(n=30):
+    """Two groups of users, who differ in how often they post and vote; some cells are missing."""
+    rng, group = np.random.default_rng(4), np.arange(n) % 2
+    table = pd.DataFrame(
+        {
+            "posts": rng.poisson(np.array([2.0, 14.0])[group]).astype(float),
+            "age": rng.normal(40.0, 9.0, n),
+            "town": rng.choice(["Lyon", "Metz"], n),
+            "votes": rng.poisson(np.array([9.0, 1.0])[group]),
+        }
+    )
+    table.loc[4, "posts"] = np.nan
+    table.loc[5, "age"] = np.nan
+    return table, group
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    columns = {"posts": "poisson", "votes": "poisson"}
+    made = dv.DualViewMixture(
+        columns=columns, engine=dv.Gibbs(n_warmup=40), n_draws=40, n_chains=1, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # forty draws have not converged
+        return made.fit(forum_users()[0])
+
+
+def test_words_and_cells_of_the_kind():
+    table = forum_users()[0]
+    codebook = Columns.from_table(table, {"posts": "poisson"})
+    assert [column.kind for column in codebook.columns] == [
+        "poisson",
+        "continuous",
+        "nominal",
+        "count",
+    ]
+    assert codebook.columns[0].missing == pytest.approx(1 / 30)
+    assert Columns.from_json(codebook.to_json()) == codebook
+    with pytest.raises(InputError, match="takes no 'levels'"):
+        Columns.from_table(table, {"posts": {"kind": "poisson", "levels": ["a", "b"]}})
+    with pytest.raises(InputError, match="'age' cannot be poisson"):
+        Columns.from_table(table, {"age": "poisson"})
+
+
+@pytest.mark.slow
+def test_a_fit_predicts_fills_in_and_checks_the_kind(fitted, tmp_path):
+    _, group = forum_users()
+    post = fitted.posterior_
+    assert [block.view for block in post.blocks] == ["features", "categories", "counts"]
+    rates = post.components["counts.rates"]
+    assert rates.shape[1] == 2
+    labels = fitted.labels_
+    likeness = [(labels == labels[own])[group == own].mean() for own in (0, 1)]
+    assert min(likeness) > 0.8
+    new = pd.DataFrame(
+        {"votes": [0, 9], "town": [None, "Metz"], "posts": [15.0, np.nan], "age": 40.0}
+    )
+    assert fitted.predict(new).tolist() == [fitted.labels_[1], fitted.labels_[0]]
+    assert np.isfinite(fitted.score_samples(new)).all()
+    filled = fitted.impute()
+    assert filled.cells[["user", "column"]].to_numpy().tolist() == [[4, "posts"], [5, "age"]]
+    assert filled.draws(4, "posts").mean() < 6.0
+    assert fitted.impute(new, n_draws=20).frame["posts"].iloc[1] < 6.0
+    assert len(fitted.check()) > 0
+    tree = post.to_arviz(["observed_data", "posterior_predictive", "log_likelihood"])
+    assert tree["posterior_predictive"]["counts"].dims[-1] == "count"
+    post.save(tmp_path / "run.nc")
+    again = dv.load(tmp_path / "run.nc")
+    assert again.codebook == post.codebook
+    found, own = (Features.of(one, one.data).cells for one in (again, post))
+    np.testing.assert_array_equal(found[2], own[2])
+
+
+@pytest.mark.slow
+def test_a_fit_of_several_tables(fitted):
+    table, _ = forum_users()
+    tables = {"profile": table[["age", "posts"]], "activity": table[["votes", "town"]]}
+    columns = {"profile.posts": "poisson", "activity.votes": "poisson"}
+    several = dv.DualViewMixture(**fitted.get_params()).set_params(columns=columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        several.fit(tables)
+    assert several.posterior_.layout.others["counts"] == (1, 1)
+    assert several.predict_proba(tables).shape[0] == len(table)
+    assert several.impute().cells["column"].tolist() == ["profile.posts", "profile.age"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dualview.checks import check_range, numbers, positive_number, rows_text
 from dualview.columns.column import SCALES, Censored, Column
-from dualview.columns.kinds import common_step, count_scale, lowest_count
+from dualview.columns.numbers import common_step, count_scale, lowest_count
 from dualview.errors import InputError
 from dualview.interval_gaussian import fit_gaussian
 from dualview.outcomes.interval import whole_counts

@@ -1,13 +1,13 @@
 """The codebook: the kinds of the columns of a table of users, and the table as the model sees
 it."""
 
-from dualview.columns.cells import Cells, level_shares
+from dualview.columns.cells import Cells
 from dualview.columns.codebook import Columns, describe_columns
 from dualview.columns.codebook_file import codebook_text, read_columns_file
-from dualview.columns.column import KINDS, Censored, Column
+from dualview.columns.column import Censored, Column
+from dualview.columns.levels import level_shares
 
 __all__ = [
-    "KINDS",
     "Cells",
     "Censored",
     "Column",

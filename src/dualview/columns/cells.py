@@ -1,6 +1,7 @@
-"""A table of users as the model sees it, (M14) and (M15): intervals for the Gaussian view, codes
-for the nominal one."""
+"""A table of users as the model sees it: numbers between two ends, (M14), and what other kinds of
+columns make of their cells."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,23 +34,33 @@ def inside(low: Array, high: Array) -> Array:
         return np.where(low == high, low, np.where(missing, np.nan, 0.5 * below + 0.5 * above))
 
 
-def level_shares(codes: NDArray[np.int64], n_levels: int) -> Array:
-    """Shares of levels (L,) among users with codes (n,), those without a level left out."""
-    seen = codes[codes >= 0]
-    return np.asarray(np.bincount(seen, minlength=n_levels) / max(len(seen), 1))
-
-
 @dataclass(frozen=True)
 class Cells:
-    """Cells of U users in D Gaussian columns, low ≤ x ≤ high, and in J nominal columns.
+    """Cells of U users: arrays (U, …) by name, as a posterior keeps them.
 
-    low, high (U, D) are on the scale of the Gaussian view (``Column.scale``). An exact cell has low
-    == high, a missing one (−∞, ∞). codes (U, J) are numbers of levels, −1 where missing.
+    Numbers are between ``low`` and ``high`` (U, D), on the scale of the Gaussian view
+    (``Column.scale``): an exact cell has low == high, a missing one (−∞, ∞). Each other kind of
+    column has arrays of its own, such as ``codes`` (U, J) of nominal columns.
     """
 
-    low: Array
-    high: Array
-    codes: NDArray[np.int64]
+    data: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def of_numbers(cls, numbers: Array) -> "Cells":
+        """Numbers (U, D) only, NaN where they are missing."""
+        missing = np.isnan(numbers)
+        low, high = np.where(missing, -np.inf, numbers), np.where(missing, np.inf, numbers)
+        return cls({"low": low, "high": high})
+
+    @property
+    def low(self) -> Array:
+        """Lower ends of the numbers."""
+        return self.data["low"]
+
+    @property
+    def high(self) -> Array:
+        """Upper ends of the numbers."""
+        return self.data["high"]
 
     @property
     def n_users(self) -> int:
@@ -58,50 +69,36 @@ class Cells:
 
     @property
     def exact(self) -> NDArray[np.bool_]:
-        """Which Gaussian cells (U, D) are known exactly."""
+        """Which numbers (U, D) are known exactly."""
         return np.asarray(self.low == self.high)
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Which Gaussian cells (U, D) are missing."""
+        """Which numbers (U, D) are missing."""
         return missing_cells(self.low, self.high)
 
     @property
     def is_exact(self) -> bool:
-        """Whether the table is a matrix of numbers: no interval, no missing cell, no nominal
-        column."""
-        return self.codes.shape[1] == 0 and bool(self.exact.all())
-
-    @property
-    def drawn(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Users and columns of the Gaussian cells that are not exact, as :func:`drawn_cells`."""
-        return drawn_cells(self.low, self.high)
-
-    @property
-    def without_information(self) -> NDArray[np.bool_]:
-        """Which users (U,) have no cell observed in any column."""
-        return np.asarray(self.missing.all(axis=1) & (self.codes < 0).all(axis=1))
+        """Whether the table is a matrix of numbers: no interval, no missing cell, no column of
+        another kind."""
+        others = (part for name, part in self.data.items() if name not in ("low", "high"))
+        return not any(part.size for part in others) and bool(self.exact.all())
 
     def equals(self, other: "Cells") -> bool:
         """Whether two tables are the same."""
-        return all(
-            np.array_equal(one, two) for one, two in zip(self._parts, other._parts, strict=True)
+        return self.data.keys() == other.data.keys() and all(
+            np.array_equal(part, other.data[name], equal_nan=part.dtype.kind == "f")
+            for name, part in self.data.items()
         )
 
-    @property
-    def _parts(self) -> tuple[NDArray[Any], ...]:
-        return self.low, self.high, self.codes
-
-    @property
-    def data(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, as a posterior keeps them."""
-        return {"low": self.low, "high": self.high, "codes": self.codes}
-
-    def take(self, users: NDArray[np.int64] | NDArray[np.bool_] | slice) -> "Cells":
+    def take(self, users: Any) -> "Cells":
         """The cells of some users."""
-        return Cells(self.low[users], self.high[users], self.codes[users])
+        return Cells({name: part[users] for name, part in self.data.items()})
 
     def joined(self, other: "Cells") -> "Cells":
-        """These users and then others."""
-        parts = (np.concatenate(pair) for pair in zip(self._parts, other._parts, strict=True))
-        return Cells(*parts)
+        """These users and then others; arrays that these lack have no columns."""
+        found = {}
+        for name, part in other.data.items():
+            own = self.data.get(name, np.empty((self.n_users, 0), dtype=part.dtype))
+            found[name] = np.concatenate([own, part])
+        return Cells(found)

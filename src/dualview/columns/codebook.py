@@ -1,7 +1,7 @@
 """The codebook of a fit: the kinds of its columns, and how new tables are read by it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,19 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dualview.columns.cells import Cells
-from dualview.columns.column import Censored, Column
-from dualview.columns.kinds import (
-    Wish,
-    censored_column,
-    censored_ends,
-    chosen_column,
-    recoded,
-    wished_column,
-)
-from dualview.columns.table import Source, Table
+from dualview.columns.column import Column
+from dualview.columns.kinds import IGNORE, Wish, column_kinds, kind_of, kind_words
+from dualview.columns.table import Source, Table, leave_out, no_value
 from dualview.errors import InputError
-
-Array = NDArray[np.float64]
 
 _SHOWN = 5
 _LEVELS_SHOWN = 6
@@ -54,19 +45,14 @@ class Columns:
             )
             raise InputError(" ".join(problems[:_SHOWN]) + more)
         found = tuple(column for column in chosen if isinstance(column, Column))
-        if all(column.kind == "ignore" for column in found):
+        if all(column.kind == IGNORE for column in found):
             raise InputError("All columns are ignored. Pass X=None to cluster by behavior alone.")
         return cls(found, table.is_named)
 
-    @property
-    def gaussian(self) -> tuple[Column, ...]:
-        """The D columns of the Gaussian view, in order."""
-        return tuple(column for column in self.columns if column.is_gaussian)
-
-    @property
-    def nominal(self) -> tuple[Column, ...]:
-        """The J nominal columns, in order."""
-        return tuple(column for column in self.columns if column.kind == "nominal")
+    def of(self, view: str) -> tuple[Column, ...]:
+        """The columns that a view sees, by its name, in order."""
+        words = next(kind.words for kind in column_kinds() if kind.view == view)
+        return tuple(column for column in self.columns if column.kind in words)
 
     @property
     def source_names(self) -> list[str]:
@@ -86,22 +72,17 @@ class Columns:
         """
         if unknown not in ("error", "missing"):
             raise InputError(f'unknown must be "error" or "missing"; got {unknown!r}.')
-        table = self._matched(Table.of(X))
-        ends = [_ends(column, table, unknown) for column in self.gaussian]
-        codes = [_codes(column, table.source(column.name), unknown) for column in self.nominal]
-        n_users = table.n_users
-        low = np.column_stack([low for low, _ in ends]) if ends else np.empty((n_users, 0))
-        high = np.column_stack([high for _, high in ends]) if ends else np.empty((n_users, 0))
-        return Cells(
-            low, high, np.column_stack(codes) if codes else np.empty((n_users, 0), dtype=np.int64)
-        )
+        table, found = self._matched(Table.of(X)), dict[str, NDArray[Any]]()
+        for kind in column_kinds():
+            columns = self.of(kind.view)
+            if columns or kind.is_basic:
+                found |= kind.cells(columns, table, unknown)
+        return Cells(found)
 
-    def observed(self, cells: Cells) -> Array:
-        """What is known of cells in the user's units, (U, D): NaN where they are missing; of
-        censored ones, the only end."""
-        parts = zip(self.gaussian, cells.low.T, cells.high.T, strict=True)
-        found = [column.observed(low, high) for column, low, high in parts]
-        return np.column_stack(found) if found else np.empty((cells.n_users, 0))
+    def without_information(self, cells: Cells) -> NDArray[np.bool_]:
+        """Which users (U,) have no cell observed in any column."""
+        missing = [kind.missing(cells) for kind in column_kinds() if self.of(kind.view)]
+        return np.asarray(np.hstack(missing).all(axis=1))
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary of lists, numbers and texts."""
@@ -110,20 +91,24 @@ class Columns:
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Columns":
         """The codebook of a dictionary that ``to_json`` made."""
-        return cls(
-            tuple(Column.from_json(column) for column in record["columns"]),
-            bool(record["is_named"]),
-        )
+        columns = tuple(Column.from_json(column) for column in record["columns"])
+        strange = [column for column in columns if column.kind not in kind_words()]
+        if strange:
+            raise InputError(
+                f"Column {strange[0].name!r} is of the kind {strange[0].kind!r}, which is not "
+                f"among {', '.join(kind_words())}. Import what registers it first."
+            )
+        return cls(columns, bool(record["is_named"]))
 
     def _matched(self, table: Table) -> Table:
         """The table with the codebook's names; raises where columns are missing or unknown."""
         needed = [
             name
             for column in self.columns
-            if column.kind != "ignore"
+            if column.kind != IGNORE
             for name in _source_names(column)
         ]
-        ignored = [column.name for column in self.columns if column.kind == "ignore"]
+        ignored = [column.name for column in self.columns if column.kind == IGNORE]
         if table.is_named and self.is_named:
             there, known = set(table.names), {*needed, *ignored}
             absent = [name for name in needed if name not in there]
@@ -151,24 +136,20 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
 
     The kind of a column is detected from its values, unless ``columns`` sets it:
 
-    ==================================================
-    ============================================================
-    the column holds                                    kind
-    ==================================================
-    ============================================================
-    numbers of a NumPy array                            continuous
-    flags; two different values                         nominal
-    whole numbers, none below 0                         count, on the scale of log1p if the skewness
-    is above 1
-    other whole numbers                                 rounded to 1
-    numbers that are multiples of one step apart, at    rounded to the largest such step
-    least 10 % of them shared with another user
-    other numbers                                       continuous
-    ordered categories, three or more                   ordinal
-    other categories, text                              nominal
-    pandas intervals                                    censored
-    ==================================================
-    ============================================================
+    ===========================================  ===================================================
+    the column holds                             kind
+    ===========================================  ===================================================
+    numbers of a NumPy array                     continuous
+    flags; two different values                  nominal
+    whole numbers, none below 0                  count; on the scale of log1p if skewness is above 1
+    other whole numbers                          rounded to 1
+    numbers that are multiples of one step       rounded to the largest such step
+    apart, at least 10 % of them shared
+    other numbers                                continuous
+    ordered categories, three or more            ordinal
+    other categories, text                       nominal
+    pandas intervals                             censored
+    ===========================================  ===================================================
 
     Whole numbers may be stored as floats, as pandas does if cells are missing. NaN, None, NA and
     NaT are missing cells. Some columns are refused: dates, time spans, lists, columns with one
@@ -221,20 +202,9 @@ def choices(table: Table, columns: Mapping[str, Any] | None) -> dict[str, Column
         raise InputError(
             f'columns must be a dictionary such as {{"town": "nominal"}}; got {columns!r:.60}.'
         )
-    given = {str(name): wish for name, wish in (columns or {}).items()}
-    for name, wish in given.items():
-        if isinstance(wish, Censored) and not wish.is_named:
-            raise InputError(
-                f"columns[{name!r}] must name the columns of X with the ends, Censored('low', "
-                "'high'); got numbers, which are "
-                "for the outcomes of a behavior."
-            )
-    wishes = {
-        name: wish if isinstance(wish, Censored) else Wish.of(name, wish)
-        for name, wish in given.items()
-    }
+    wishes = {str(name): Wish.of(str(name), wish) for name, wish in (columns or {}).items()}
     found: dict[str, Column | InputError] = {}
-    for name in _names(table, given):
+    for name in _names(table, wishes):
         try:
             found[name] = _column(name, table, wishes.get(name))
         except InputError as error:
@@ -242,24 +212,26 @@ def choices(table: Table, columns: Mapping[str, Any] | None) -> dict[str, Column
     return found
 
 
-def _names(table: Table, given: Mapping[str, Any]) -> list[str]:
+def _names(table: Table, wishes: Mapping[str, Wish]) -> list[str]:
     """Names of the codebook's columns: those of the table, with a censored column in the place of
     its first end."""
-    censored = {name: wish for name, wish in given.items() if isinstance(wish, Censored)}
+    censored = {name: wish.ends for name, wish in wishes.items() if wish.ends is not None}
     ends = [
         (end, name)
-        for name, wish in censored.items()
-        for end in (wish.low, wish.high)
+        for name, own in censored.items()
+        for end in (own.low, own.high)
         if end is not None
     ]
     homes = dict(ends)
-    absent = [name for name in (*homes, *given) if name not in table.names and name not in censored]
+    absent = [
+        name for name in (*homes, *wishes) if name not in table.names and name not in censored
+    ]
     if absent:
         shown = ", ".join(table.names[:_SHOWN]) + (", …" if len(table.names) > _SHOWN else "")
         raise InputError(
             f"columns names {', '.join(map(repr, absent))}, which X does not have; it has {shown}."
         )
-    twice = [name for name in given if homes.get(name, name) != name]
+    twice = [name for name in wishes if homes.get(name, name) != name]
     if twice or len(homes) < len(ends):
         again = twice or [end for end, _ in ends if [other for other, _ in ends].count(end) > 1]
         raise InputError(
@@ -275,53 +247,45 @@ def _names(table: Table, given: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(homes.get(name, name) for name in table.names))
 
 
-def _column(name: str, table: Table, wish: Wish | Censored | None) -> Column:
-    if isinstance(wish, Censored):
-        return censored_column(name, wish, table)
+def _column(name: str, table: Table, wish: Wish | None) -> Column:
     if wish is None and not table.is_named:
         wish = Wish("continuous")
-    source = table.source(name)
-    return chosen_column(source) if wish is None else wished_column(source, wish)
+    if wish is not None and wish.kind == IGNORE:
+        return Column(name, IGNORE, "left out as asked")
+    if (wish is None or wish.ends is None) and table.source(name).holds == "nothing":
+        raise InputError(no_value(name))
+    if wish is None:
+        found = _recognized(table.source(name))
+    else:
+        found = kind_of(wish.kind).column(name, table, wish)
+    if found.sources:
+        return found
+    return replace(found, missing=float(table.frame[name].isna().mean()))
+
+
+def _recognized(source: Source) -> Column:
+    """The column by its values; raises InputError with advice where there is no use for it. Kinds
+    that were registered last are asked first."""
+    for kind in reversed(column_kinds()):
+        found = kind.recognize(source)
+        if found is not None:
+            return found
+    advice = {
+        "dates or time spans": "Turn them into numbers, such as days since the first",
+        "lists or records": "Spread them over columns of one value each",
+        "mixed numbers and text": "Write numbers or text throughout, or take all of it for "
+        "levels: "
+        f"columns={{{source.name!r}: 'nominal'}}",
+    }.get(source.holds, "Turn them into numbers or text")
+    raise InputError(
+        f"Column {source.name!r} holds {source.holds}, which no kind of column is for. {advice}, "
+        "or leave it out: "
+        f"{leave_out(source.name)}."
+    )
 
 
 def _source_names(column: Column) -> list[str]:
     return [name for name in column.sources if name is not None] or [column.name]
-
-
-def _ends(column: Column, table: Table, unknown: str) -> tuple[Array, Array]:
-    """Low and high ends (U,) of a Gaussian column."""
-    if column.kind == "censored":
-        return censored_ends(column.name, column.sources, table)
-    source = table.source(column.name)
-    if column.kind == "ordinal":
-        codes = _codes(column, source, unknown)
-        return column.intervals(np.where(codes < 0, np.nan, codes))
-    if not source.is_numeric and source.holds != "nothing":
-        raise InputError(
-            f"Column {column.name!r} is {column.kind} in the fit and must hold numbers; it holds "
-            f"{source.holds}."
-        )
-    values = source.numbers()
-    if column.kind == "count":
-        wrong = (values < 0) | (np.isfinite(values) & (values != np.round(values)))
-        if wrong.any():
-            raise InputError(
-                f"Column {column.name!r} is a count in the fit: whole numbers from 0; got "
-                f"{values[wrong][0]:g}, in "
-                f"{table.who(wrong)}."
-            )
-    return column.intervals(values)
-
-
-def _codes(column: Column, source: Source, unknown: str) -> NDArray[np.int64]:
-    if source.holds == "nothing":
-        return np.full(len(source.cells), -1, dtype=np.int64)
-    if not source.is_listable:
-        raise InputError(
-            f"Column {column.name!r} is {column.kind} in the fit; it holds {source.holds}, which "
-            "are no levels."
-        )
-    return recoded(source, source.texts(), column.levels, unknown).codes
 
 
 def _levels_text(levels: tuple[str, ...]) -> str:

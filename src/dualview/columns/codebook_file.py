@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dualview.columns.codebook import choices
-from dualview.columns.column import KINDS, Censored, Column
-from dualview.columns.kinds import Wish
+from dualview.columns.column import Censored, Column
+from dualview.columns.kinds import IGNORE, Wish, kind_words
 from dualview.columns.table import Table
 from dualview.errors import InputError
 from dualview.files.reading import read_toml
@@ -24,10 +24,10 @@ _HEAD = """\
 def codebook_text(X: Any, columns: Mapping[str, Any] | None = None) -> str:
     """The codebook of a table as TOML; columns that a fit would refuse are ignored there, with the
     reason."""
-    parts = [_HEAD.format(kinds=", ".join(KINDS))]
+    parts = [_HEAD.format(kinds=", ".join(kind_words()))]
     for name, column in choices(Table.of(X), columns).items():
         if isinstance(column, InputError):
-            parts.append(_section(Column(name, "ignore", str(column))))
+            parts.append(_section(Column(name, IGNORE, str(column))))
         else:
             parts.append(_section(column))
     return "\n".join(parts)

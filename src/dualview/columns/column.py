@@ -14,16 +14,6 @@ from dualview.errors import InputError
 
 Array = NDArray[np.float64]
 
-Kind = Literal["continuous", "rounded", "censored", "count", "ordinal", "nominal", "ignore"]
-KINDS: tuple[Kind, ...] = (
-    "continuous",
-    "rounded",
-    "censored",
-    "count",
-    "ordinal",
-    "nominal",
-    "ignore",
-)
 Scale = Literal["identity", "log1p"]
 SCALES: tuple[Scale, ...] = ("identity", "log1p")
 
@@ -82,7 +72,7 @@ class Column:
     ----------
     name : str
     kind : str
-        One of ``KINDS``.
+        What ``columns=`` calls it.
     why : str
         The reason for the kind, a clause for the codebook.
     missing : float
@@ -107,7 +97,7 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: str
     why: str = ""
     missing: float = 0.0
     levels: tuple[str, ...] = ()
@@ -117,11 +107,6 @@ class Column:
     scale: Scale = "identity"
     lowest: float | None = None
     sources: tuple[str | None, ...] = ()
-
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether the column belongs to the Gaussian view."""
-        return self.kind not in ("nominal", "ignore")
 
     def intervals(self, values: Array) -> tuple[Array, Array]:
         """Low and high ends on the Gaussian view's scale of values (…) in the user's units, of
@@ -206,7 +191,7 @@ class Column:
     def from_json(cls, record: Mapping[str, Any]) -> "Column":
         """The column of a dictionary that ``to_json`` made."""
         known = {field.name for field in fields(cls)}
-        if not {"name", "kind"} <= set(record) <= known or record["kind"] not in KINDS:
+        if not {"name", "kind"} <= set(record) <= known:
             raise InputError(
                 "The record of a column must have a name and a kind, and no more than "
                 f"{sorted(known)}."

@@ -1,17 +1,17 @@
 """Which columns belong to which table, where the users' features come as several."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 
 class Layout(NamedTuple):
-    """Tables by name, in order. Of each: its columns of numbers, their dimensions in working units,
-    its nominal columns."""
+    """Tables by name, in order. Of each: its columns of numbers, and their dimensions in working
+    units. others: by the name of a view, the columns that each table has of another kind."""
 
     names: tuple[str, ...]
     n_columns: tuple[int, ...]
     n_dims: tuple[int, ...]
-    n_categories: tuple[int, ...]
+    others: Mapping[str, tuple[int, ...]] = {}
 
     @property
     def of_numbers(self) -> list[tuple[int, slice]]:
@@ -23,19 +23,25 @@ class Layout(NamedTuple):
         """The columns of each table's numbers, for the tables of :attr:`of_numbers`."""
         return [own for _, own in _blocks(self.n_columns)]
 
-    @property
-    def of_categories(self) -> list[tuple[int, slice]]:
-        """The tables that have nominal columns, each with those that are its own."""
-        return _blocks(self.n_categories)
+    def places(self, view: str) -> list[tuple[int, slice]]:
+        """The tables that have columns of another kind, by the name of its view, each with those
+        that are its own."""
+        return _blocks(self.others[view])
 
-    def to_json(self) -> dict[str, list[Any]]:
+    def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {name: list(value) for name, value in self._asdict().items()}
+        found = {name: list(value) for name, value in self._asdict().items() if name != "others"}
+        return found | {"others": {view: list(counts) for view, counts in self.others.items()}}
 
     @classmethod
-    def from_json(cls, values: dict[str, list[Any]]) -> "Layout":
-        """What :meth:`to_json` gave."""
-        return cls(*(tuple(values[name]) for name in cls._fields))
+    def from_json(cls, values: dict[str, Any]) -> "Layout":
+        """What :meth:`to_json` gave, in this version or one that knew numbers and categories
+        only."""
+        others = values.get("others", {"categories": values.get("n_categories", ())})
+        return cls(
+            *(tuple(values[name]) for name in ("names", "n_columns", "n_dims")),
+            {view: tuple(counts) for view, counts in others.items()},
+        )
 
 
 def _blocks(sizes: Sequence[int]) -> list[tuple[int, slice]]:

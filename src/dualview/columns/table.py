@@ -81,6 +81,17 @@ class Source:
         check_range(np.abs(values[np.isfinite(values)]).max(initial=0.0), f"Column {self.name!r}")
         return values
 
+    def known(self) -> Array:
+        """The numbers that are there; raises where there are none, or, in a table with names, one
+        only."""
+        values = self.numbers()
+        values = values[~np.isnan(values)]
+        if not len(values):
+            raise InputError(no_value(self.name))
+        if values.min() == values.max() and self.table.is_named:
+            raise InputError(one_value(self.name, f"{values[0]:g}"))
+        return values
+
     def texts(self) -> Texts:
         """The cells as levels: declared ones where the table has them, else those that are there,
         sorted."""
@@ -159,6 +170,19 @@ def level_text(value: Any) -> str:
 def leave_out(name: str) -> str:
     """How a column is left out."""
     return f"columns={{{name!r}: 'ignore'}}"
+
+
+def no_value(name: str) -> str:
+    """What is wrong with a column without values."""
+    return f"Column {name!r} has no value at all. Leave it out: {leave_out(name)}."
+
+
+def one_value(name: str, value: str) -> str:
+    """What is wrong with a column that does not vary."""
+    return (
+        f"Column {name!r} has one value only, {value:.40}: it says nothing about clusters. "
+        f"Leave it out: {leave_out(name)}."
+    )
 
 
 def _to_pandas(X: Any) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.columns.kinds import common_step
+from dualview.columns.numbers import common_step
 from dualview.forum.archive import Archive
 from dualview.forum.graph import closeness, pagerank, reply_graph
 from dualview.forum.threads import ThreadTable

@@ -20,7 +20,17 @@ from dualview.behaviors import (
 )
 from dualview.columns import Censored
 from dualview.errors import InputError
-from dualview.inputs.tables import ids_of, match_users, named, numeric, read_table, require_column
+from dualview.inputs.tables import (
+    ids_of,
+    known_rows,
+    match_users,
+    named,
+    numbers_in,
+    numeric,
+    read_table,
+    refuse_repeated,
+    require_column,
+)
 from dualview.settings import AnswerSettings, Columns, separated
 
 OBSERVATIONS = {
@@ -211,34 +221,7 @@ def _known_users(
     ids = match_users(written, set(users), notes)
     if notes:
         table = table.assign(**{column: ids})
-    known = ids.isin(set(users))
-    if known.all():
-        return table, notes
-    unknown = sorted(ids[~known].unique())
-    if not drop_unknown:
-        raise InputError(
-            f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. "
-            "Add them there, or leave their "
-            "rows out with --drop-unknown."
-        )
-    return table[known], [
-        *notes,
-        f"{int((~known).sum())} rows of {len(unknown)} unknown users left out ({named(unknown)})",
-    ]
-
-
-def _numbers(table: pd.DataFrame, column: str, path: Path, what: str) -> NDArray[np.float64]:
-    values = numeric(table[column])
-    bad = [
-        str(row + 2)
-        for row, value in zip(table.index, values, strict=True)
-        if not np.isfinite(value)
-    ]
-    if bad:
-        raise InputError(
-            f"{path}: {what} {column!r} must hold numbers; it does not in line(s) {named(bad)}."
-        )
-    return values
+    return table[known_rows(ids, set(users), path, drop_unknown, notes)], notes
 
 
 def _numbers_or_nothing(
@@ -303,7 +286,7 @@ def _outcome(
         return np.array(ids_of(table[column], path))
     if settings.kind == "rankings":
         return _numbers_or_nothing(table, column, path, "places 1, 2, 3, ...")
-    values = _numbers(table, column, path, "the outcome")
+    values = numbers_in(table, column, path, "the outcome")
     if settings.kind == "binary":
         odd = values[(values != 0) & (values != 1)]
         if len(odd):
@@ -319,7 +302,7 @@ def _design(table: pd.DataFrame, path: Path, names: Sequence[str], option: str) 
     parts = {}
     for column in names:
         require_column(table, column, path, option)
-        parts[column] = _numbers(table, column, path, f"{option}: column")
+        parts[column] = numbers_in(table, column, path, f"{option}: column")
     return pd.DataFrame(parts, index=range(len(table)))
 
 
@@ -334,17 +317,13 @@ def _items(settings: AnswerSettings) -> pd.DataFrame:
     table = read_table(path, [settings.item])
     require_column(table, settings.item, path, "--item")
     ids = ids_of(table[settings.item], path)
-    repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
-    if repeated:
-        raise InputError(
-            f"{path}: items must be listed once; listed more than once: {named(repeated)}."
-        )
+    refuse_repeated(ids, path, "items")
     names = settings.columns or tuple(str(name) for name in table.columns if name != settings.item)
     if not names:
         raise InputError(f"{path} must have a column of features besides {settings.item!r}.")
     for name in names:
         require_column(table, name, path, "--by")
-    features = {name: _numbers(table, name, path, "column") for name in names}
+    features = {name: numbers_in(table, name, path) for name in names}
     return pd.DataFrame(features, index=pd.Index(ids, name=settings.item, dtype=object))
 
 

@@ -3,7 +3,7 @@ sees them."""
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,9 @@ from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.features import checked_features
 from dualview.interval_gaussian import fit_gaussian
-from dualview.model import categories_of as categories_of
 from dualview.units import GaussianPrior, Whitening
-from dualview.views import Intervals, level_indicators
-from dualview.views.gaussian.intervals import intervals_of as intervals_of
+from dualview.views import Intervals
+from dualview.views.features import feature_kinds
 
 Array = NDArray[np.float64]
 
@@ -46,16 +45,33 @@ def checked_table(
         )
     codebook = Columns.from_table(X, columns)
     cells = codebook.cells(X)
-    if cells.is_exact and len(codebook.gaussian) == len(codebook.columns):
+    if cells.is_exact and len(codebook.of("features")) == len(codebook.columns):
         return checked_features(estimator, X), codebook, None
     validate_data(estimator, X, reset=True, skip_check_array=True)
-    names = [column.name for column in codebook.gaussian]
-    if not names:
-        return None, codebook, cells
     ends = np.stack([cells.low, cells.high])
     largest = np.where(np.isfinite(ends), np.abs(ends), 0.0).max(axis=(0, 1))
-    check_range(largest, "X", names)
+    check_range(largest, "X", [column.name for column in codebook.of("features")])
     return None, codebook, cells
+
+
+def new_cells(
+    estimator: BaseEstimator,
+    codebook: Columns | None,
+    X: Any,
+    unknown: Literal["error", "missing"] = "error",
+    in_order: bool = False,
+) -> Cells:
+    """The table of users who are new to a fit, read by its codebook, or as numbers where it has
+    none. in_order: columns of plain numbers must be in the order of the fit, as scikit-learn wants
+    them."""
+    if codebook is None:
+        return Cells.of_numbers(checked_features(estimator, X, reset=False, missing=True))
+    if isinstance(X, Behavior):
+        raise InputError("X takes the users' features; got a behavior.")
+    refuse_repeated_columns(X, "X")
+    if in_order and all(column.kind == "continuous" for column in codebook.columns):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    return codebook.cells(X, unknown)
 
 
 def _has_codebook(X: Any, columns: Any) -> bool:
@@ -74,10 +90,12 @@ def _has_codebook(X: Any, columns: Any) -> bool:
     return values.ndim == 2 and values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
-def warn_of_empty_rows(cells: Cells, users: Sequence[Any], with_behavior: bool) -> None:
+def warn_of_empty_rows(
+    cells: Cells, codebook: Columns, users: Sequence[Any], with_behavior: bool
+) -> None:
     """Say which users have nothing observed in any column: they are known by their behavior, if
     there is one."""
-    empty = np.flatnonzero(cells.without_information)
+    empty = np.flatnonzero(codebook.without_information(cells))
     if not len(empty):
         return
     shown = ", ".join(str(users[u]) for u in empty[:_SHOWN]) + (
@@ -119,27 +137,16 @@ def cell_units(cells: Cells, names: list[str], prior: GaussianPrior | str | None
     return Whitening.of(GaussianPrior(mean, Whitening.shrunk(covariance, started, prior)))
 
 
-def indicators(cells: Cells, codebook: Columns) -> Array:
-    """A column of numbers for every level (U, Σ L), each nominal column with a total variance of 1,
-    missing cells at 0."""
-    shares = [column.shares for column in codebook.nominal]
-    sds = [np.sqrt((np.array(own) * (1.0 - np.array(own))).sum()) for own in shares]
-    found = level_indicators(cells.codes, shares) / np.repeat(sds, [*map(len, shares)])
-    return np.asarray(found)
-
-
 def cell_coords(codebook: Columns, cells: Cells, users: Sequence[Any]) -> dict[str, Any]:
-    """Names of the cells that are not exact, of nominal columns, and of their levels."""
-    names = [column.name for column in codebook.gaussian]
-    rows, columns = cells.drawn
+    """Names along the dimensions of what kinds of columns have in draws; of what a link follows
+    where that is more than numbers."""
     found: dict[str, Any] = {}
-    if len(rows):
-        found["cell"] = [
-            f"{users[row]}/{names[column]}" for row, column in zip(rows, columns, strict=True)
-        ]
-    if codebook.nominal:
-        found["category"] = [column.name for column in codebook.nominal]
-        found["level"] = [
-            f"{column.name}={level}" for column in codebook.nominal for level in column.levels
-        ]
+    slopes: list[str] = []
+    for kind in feature_kinds():
+        columns = codebook.of(kind.view)
+        if columns:
+            found |= kind.coords(columns, cells, users)
+            slopes += kind.slope_names(columns)
+    if slopes:
+        found["slope"] = [*(column.name for column in codebook.of("features")), *slopes]
     return found

@@ -127,12 +127,12 @@ def checked_data(estimator: BaseEstimator, X: Any, y: Any) -> Data:
     n_users = _n_users(table, behavior)
     names = [] if features is None else feature_names(estimator)
     if codebook is not None:
-        names = [column.name for column in codebook.gaussian]
+        names = [column.name for column in codebook.of("features")]
     data = Data(
         features, names, behavior, range(n_users) if ids is None else ids, codebook, cells, tables
     )
-    if cells is not None:
-        warn_of_empty_rows(cells, data.users, behavior is not None)
+    if cells is not None and codebook is not None:
+        warn_of_empty_rows(cells, codebook, data.users, behavior is not None)
     return data
 
 

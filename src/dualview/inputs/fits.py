@@ -116,7 +116,7 @@ def fingerprint(parameters: Parameters, data: Data, labels: Labels | None = None
         made["random_state"] = int(parameters.random_state)
     made["features"] = None if data.features is None else digest(data.features)
     if data.cells is not None and data.codebook is not None:
-        made["features"] = digest(data.cells.low, data.cells.high, data.cells.codes)
+        made["features"] = digest(*data.cells.data.values())
         made["columns"] = data.codebook.to_json()["columns"]
     if data.tables:
         made["tables"] = list(data.tables)

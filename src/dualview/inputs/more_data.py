@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from dualview.behaviors import Behavior
-from dualview.checks import refuse_repeated_columns
 from dualview.columns import Cells
 from dualview.errors import InputError
-from dualview.inputs.cells import checked_table
+from dualview.inputs.cells import checked_table, new_cells
 from dualview.inputs.data import Data
-from dualview.inputs.features import checked_features, counts_from, row_ids
+from dualview.inputs.features import counts_from, row_ids
+from dualview.inputs.several_tables import joined_tables
 
 Array = NDArray[np.float64]
 _SHOWN = 5
@@ -35,6 +35,8 @@ class MoreData(NamedTuple):
 def append_data(estimator: BaseEstimator, data: Data, X: Any, y: Any) -> MoreData:
     """The data of a fit with users and observations that ``partial_fit`` is given."""
     _check_views(data, X, y)
+    if X is not None and data.tables:
+        X = joined_tables(X, data.tables)[0]
     ids = list(data.users) if _has_ids(data) else None
     y = y if y is None else y.called_as(ids)
     new_ids = _new_ids(data, ids, X, y)
@@ -53,7 +55,8 @@ def append_data(estimator: BaseEstimator, data: Data, X: Any, y: Any) -> MoreDat
     if behavior is not None:
         news |= np.asarray(abs(behavior.user_weights()[n_before:]).sum(axis=0)).ravel() > 0.0
     users: Sequence[Any] = range(n_users) if everybody is None else everybody
-    return MoreData(Data(features, data.feature_names, behavior, users, codebook, cells), news)
+    more = Data(features, data.feature_names, behavior, users, codebook, cells, data.tables)
+    return MoreData(more, news)
 
 
 def _has_ids(data: Data) -> bool:
@@ -125,19 +128,13 @@ def _more_rows(
 ) -> tuple[Array | None, Any, Cells | None]:
     """Features, codebook and cells of the users of a fit and of the rows of X, read as those of the
     fit were."""
+    rows = new_cells(estimator, data.codebook, X)
+    if data.cells is not None:
+        return None, data.codebook, data.cells.joined(rows)
+    assert data.features is not None
     if data.codebook is None:
-        assert data.features is not None
-        rows = checked_features(estimator, X, reset=False, missing=True)
-        return checked_table(estimator, np.vstack([data.features, rows]))
-    if isinstance(X, Behavior):
-        raise InputError("X takes the users' features; got a behavior.")
-    refuse_repeated_columns(X, "X")
-    rows_of_new = data.codebook.cells(X)
-    if data.cells is None:
-        assert data.features is not None
-        if rows_of_new.is_exact:
-            return np.vstack([data.features, rows_of_new.low]), data.codebook, None
-        before = Cells(data.features, data.features, np.empty((data.n_users, 0), dtype=np.int64))
-    else:
-        before = data.cells
-    return None, data.codebook, before.joined(rows_of_new)
+        numbers = np.where(rows.missing, np.nan, rows.low)
+        return checked_table(estimator, np.vstack([data.features, numbers]))
+    if rows.is_exact:
+        return np.vstack([data.features, rows.low]), data.codebook, None
+    return None, data.codebook, Cells.of_numbers(data.features).joined(rows)

@@ -4,24 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior, SeveralBehaviors, SharedOutcome
 from dualview.behaviors.ids import counted
-from dualview.checks import refuse_repeated_columns
-from dualview.columns import Cells, Columns
+from dualview.columns import Cells
 from dualview.errors import InputError
-from dualview.inputs.features import checked_features, feature_names, row_ids, warn_of_projection
+from dualview.inputs.cells import new_cells
+from dualview.inputs.features import feature_names, row_ids, warn_of_projection
 from dualview.inputs.several_tables import comes_as_tables, joined_tables
 from dualview.posterior import Posterior
 from dualview.posterior.prediction.user_features import Features
 from dualview.views.gaussian.user_cells import UserCells
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,11 +45,7 @@ def new_features(
         raise InputError(f'unknown must be "error" or "missing"; got {unknown!r}.')
     if post.layout is not None and comes_as_tables(X):
         X = joined_tables(X, post.layout.names)[0]
-    if post.codebook is None:
-        numbers = checked_features(estimator, X, reset=False, missing=True)
-        cells = _cells_of(numbers)
-    else:
-        cells = _read(estimator, post.codebook, X, unknown)
+    cells = new_cells(estimator, post.codebook, X, unknown, in_order=True)
     units = post.units.get("features")
     ids = row_ids(X)
     rows_by_number: Sequence[Any] = (
@@ -64,7 +55,7 @@ def new_features(
         names = (
             feature_names(estimator)
             if post.codebook is None
-            else [column.name for column in post.codebook.gaussian]
+            else [column.name for column in post.codebook.of("features")]
         )
         rows = ids or [f"row {j}" for j in range(cells.n_users)]
         warn_of_projection(UserCells(cells.low, cells.high, units).filled(), names, units, rows)
@@ -119,23 +110,3 @@ def _ids_of_new(fitted: Behavior, new: Any, ids: list[str]) -> set[str] | None:
     if numbers is not None and not numbers.are_ids_among([*(fitted.users or ()), *ids]):
         return None
     return set(new.ids)
-
-
-def _cells_of(numbers: Array) -> Cells:
-    """Numbers, NaN where they are missing, as cells."""
-    missing = np.isnan(numbers)
-    codes = np.empty((len(numbers), 0), dtype=np.int64)
-    return Cells(np.where(missing, -np.inf, numbers), np.where(missing, np.inf, numbers), codes)
-
-
-def _read(
-    estimator: BaseEstimator, codebook: Columns, X: Any, unknown: Literal["error", "missing"]
-) -> Cells:
-    if isinstance(X, Behavior):
-        raise InputError("X takes the users' features; got a behavior.")
-    refuse_repeated_columns(X, "X")
-    if all(
-        column.kind == "continuous" for column in codebook.columns
-    ):  # scikit-learn's rules for names then hold
-        validate_data(estimator, X, reset=False, skip_check_array=True)
-    return codebook.cells(X, unknown)

@@ -290,22 +290,10 @@ def check_use(parameters: Parameters, data: Data) -> None:
             f"agreement compares features and behavior; this fit lacks {missing}. Give both, or "
             "agreement=None."
         )
-    if data.tables:
-        _check_tables(parameters, data)
     if parameters.n_clusters is not None and parameters.n_clusters > data.n_users:
         raise InputError(
             f"n_clusters must be at most the number of users, {data.n_users}; got "
             f"{parameters.n_clusters}."
-        )
-
-
-def _check_tables(parameters: Parameters, data: Data) -> None:
-    """Raise where a parameter does not go with features that come as several tables."""
-    if parameters.link is not None and data.cells is not None and not data.cells.exact.all():
-        raise InputError(
-            'link="linear" with several tables needs complete numbers; some cells are missing or '
-            "known to an interval. Join "
-            "the tables into one, or leave out the columns that are not complete."
         )
 
 

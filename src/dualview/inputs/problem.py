@@ -11,14 +11,14 @@ from dualview.behaviors import Behavior, Likelihood
 from dualview.behaviors.base import check_inherits
 from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
-from dualview.columns import Columns
+from dualview.columns import Cells, Columns
 from dualview.columns.layout import Layout
 from dualview.engines.variational.sharded.model import ShardedModel
-from dualview.inputs.cells import as_if_exact, cell_units, indicators
+from dualview.inputs.cells import as_if_exact, cell_units
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room, feature_units, warn_of_many_features, warn_of_ties
 from dualview.inputs.parameters import Parameters
-from dualview.inputs.several_tables import cells_in, columns_of, layout_of
+from dualview.inputs.several_tables import columns_of, layout_of
 from dualview.model import Model
 from dualview.partitions.agreement import agreement_text
 from dualview.partitions.choice import partition_names
@@ -48,13 +48,9 @@ class Problem:
         if isinstance(self.model, ShardedModel):
             assert self.model.users is not None
             return self.model.users.observed["features"].means
-        if self.data.cells is not None and self.data.codebook is not None:
-            levels = indicators(self.data.cells, self.data.codebook)
-            return (
-                levels if self.model.features is None else np.hstack([self.model.features, levels])
-            )
-        if self.model.features is not None:
-            return self.model.features
+        seen = self.model.observed.values()
+        if seen:
+            return np.hstack([own.view.start_vectors(own.vectors) for own in seen])
         assert self.data.behavior is not None
         return self.spec.units["behavior"].to_working(
             self.data.behavior.ridge_estimate().reshape(self.data.n_users, -1)
@@ -87,8 +83,6 @@ def build_model(parameters: Parameters, data: Data) -> Problem:
     behavior = None if data.behavior is None else data.behavior.described()
     spec = describe_model(parameters, units, behavior, data.tables, data.codebook, layout)
     coords = data.coords()
-    if parameters.link is not None and "level" in coords:
-        coords["slope"] = [*data.feature_names, *coords["level"]]
     model = spec.build(data.features, data.cells, likelihood, data.n_users)
     return Problem(data, spec, model, coords)
 
@@ -135,13 +129,14 @@ def _joined_units(parameters: Parameters, data: Data) -> Whitening:
 def _columns_in(data: Data, own: slice) -> Data:
     """The numbers of one table by themselves."""
     features = None if data.features is None else data.features[:, own]
-    cells = None if data.cells is None else cells_in(data.cells, own)
+    ends = None if data.cells is None else (data.cells.low[:, own], data.cells.high[:, own])
+    cells = None if ends is None else Cells({"low": ends[0], "high": ends[1]})
     return replace(data, features=features, feature_names=data.feature_names[own], cells=cells)
 
 
 def _layout(data: Data, units: Whitening | None) -> Layout | None:
     """Which dimensions of the working units belong to which table; None with one table."""
-    if not data.tables:
+    if not data.tables or data.codebook is None:
         return None
     columns = columns_of(data.tables, data.feature_names)
     n_dims = [

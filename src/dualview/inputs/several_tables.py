@@ -14,14 +14,14 @@ import pandas as pd
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.ids import counted
-from dualview.columns import Cells, Columns
+from dualview.columns import Columns
 from dualview.columns.layout import Layout
 from dualview.columns.table import Table
 from dualview.errors import InputError
 from dualview.inputs.features import row_ids
+from dualview.views.features import feature_kinds
 
 _SHOWN = 5
-_RESERVED = ("features", "behavior", "categories")
 
 
 def comes_as_tables(X: Any) -> bool:
@@ -71,14 +71,15 @@ def joined_tables(
 
 
 def _check_names(X: Mapping[str, Any], wanted: Sequence[str] | None) -> None:
+    reserved = ["features", "behavior", *(kind.view for kind in feature_kinds()[1:])]
     odd = [
         name
         for name in X
-        if not isinstance(name, str) or not name or "." in name or name in _RESERVED
+        if not isinstance(name, str) or not name or "." in name or name in reserved
     ]
     if odd:
         raise InputError(
-            f"Tables of X are called by texts without a dot, other than {', '.join(_RESERVED)}; "
+            f"Tables of X are called by texts without a dot, other than {', '.join(reserved)}; "
             f"got {odd[0]!r}. Rename it, for "
             'example {"profile": X1, "activity": X2}.'
         )
@@ -135,21 +136,30 @@ def _in_order(frame: pd.DataFrame, own: list[str], ids: list[str], name: str) ->
 
 
 def layout_of(
-    tables: Sequence[str], codebook: Columns | None, names: Sequence[str], n_dims: Sequence[int]
+    tables: Sequence[str], codebook: Columns, names: Sequence[str], n_dims: Sequence[int]
 ) -> Layout:
     """Which table every column belongs to, by its name. n_dims: of the tables' numbers in working
     units."""
-    nominal = () if codebook is None else [column.name for column in codebook.nominal]
-    counts = [sum(table_of(column) == name for column in nominal) for name in tables]
-    empty = [name for name, *own in zip(tables, n_dims, counts, strict=True) if not any(own)]
+    counts = {
+        kind.view: _counts(tables, [column.name for column in codebook.of(kind.view)])
+        for kind in feature_kinds()
+        if kind.view != "features"
+    }
+    empty = [
+        name for name, *own in zip(tables, n_dims, *counts.values(), strict=True) if not any(own)
+    ]
     if empty:
-        used = sorted({table_of(column) for column in [*names, *nominal]})
+        used = sorted({table_of(column.name) for column in codebook.columns} - set(empty))
         raise InputError(
             f"Table {empty[0]!r} of X has no column left that varies; {', '.join(used)} has. "
             "Leave it out."
         )
-    n_columns = [sum(table_of(column) == name for column in names) for name in tables]
-    return Layout(tuple(tables), tuple(n_columns), tuple(int(n) for n in n_dims), tuple(counts))
+    return Layout(tuple(tables), _counts(tables, names), tuple(int(n) for n in n_dims), counts)
+
+
+def _counts(tables: Sequence[str], names: Sequence[str]) -> tuple[int, ...]:
+    """How many of these columns each table has."""
+    return tuple(sum(table_of(name) == table for name in names) for table in tables)
 
 
 def table_of(column: str) -> str:
@@ -162,8 +172,3 @@ def columns_of(tables: Sequence[str], names: Sequence[str]) -> list[slice]:
     owners = np.array([table_of(name) for name in names], dtype=object)
     ends = np.cumsum([0, *((owners == table).sum() for table in tables)])
     return [slice(int(first), int(end)) for first, end in pairwise(ends)]
-
-
-def cells_in(cells: Cells, own: slice) -> Cells:
-    """Some of the Gaussian columns alone."""
-    return Cells(cells.low[:, own], cells.high[:, own], cells.codes[:, :0])

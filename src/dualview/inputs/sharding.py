@@ -20,8 +20,7 @@ from dualview.behaviors.ids import Rows
 from dualview.checks import check_range, column_names, numbers, whole_number
 from dualview.errors import InputError
 from dualview.inputs.features import counts_from, row_ids
-from dualview.inputs.table_pieces import pieces_of
-from dualview.inputs.tables import named, numeric
+from dualview.inputs.tables import named, numeric, pieces_of
 from dualview.settings import Columns
 from dualview.shards import Shards
 from dualview.shards.writing import ShardWriter

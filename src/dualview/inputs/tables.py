@@ -6,8 +6,10 @@ own, with a row per thread.
 """
 
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from dualview.files.reading import first_lines, input_file, probe, unpacked
 from dualview.files.spreadsheets import match_names
 from dualview.settings import Columns
 
+ROWS = 200_000  # of a piece
 _SHOWN = 5
 _MOST_COLUMNS = 10_000  # a draw has two matrices of columns × columns, 1.6 GB then
 _ABSENT = (  # what pandas takes for nothing; in a column of ids it is a name like any other
@@ -70,15 +73,16 @@ def read_table(path: Path, ids: Sequence[str] = (), name: Path | None = None) ->
 
     name: what messages call it, where it is a copy of something else.
     """
-    name = path if name is None else name
+    with _as_file_errors(path if name is None else name), input_file(path) as file:
+        kinds = [suffix.lower() for suffix in file.suffixes]
+        return _parquet(file) if ".parquet" in kinds else _csv(file, ids)
+
+
+@contextmanager
+def _as_file_errors(name: Path) -> Iterator[None]:
+    """Inside, whatever goes wrong says that this file cannot be read."""
     try:
-        with input_file(path) as file:
-            kinds = [suffix.lower() for suffix in file.suffixes]
-            table = (
-                _parquet(file)
-                if ".parquet" in kinds
-                else _csv(file, "\t" if ".tsv" in kinds else ",", ids)
-            )
+        yield
     except FileError:
         raise
     except ImportError as error:
@@ -87,12 +91,31 @@ def read_table(path: Path, ids: Sequence[str] = (), name: Path | None = None) ->
         ) from error
     except MemoryError as error:
         raise FileError(f"{name} does not fit into memory.") from error
-    except (
-        Exception
-    ) as error:  # a damaged file makes the decompressors and parsers below raise anything at all
+    except Exception as error:  # decompressors and parsers raise anything at a damaged file
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise FileError(f"{name} cannot be read as a table: {reason[:300]}.") from error
-    return table
+
+
+def pieces_of(table: Any, ids: Sequence[str], n_rows: int = ROWS) -> Iterator[Any]:
+    """The pieces of a table that may be larger than memory, in order: of a CSV, TSV or Parquet
+    file, of a list or another series of tables, or the one. Columns of ids stay as they are
+    written."""
+    if isinstance(table, str | Path):
+        with input_file(Path(table)) as file:
+            kinds = [suffix.lower() for suffix in file.suffixes]
+            rows = _parquet_pieces if ".parquet" in kinds else partial(_csv_pieces, ids)
+            reader = rows(file, n_rows)
+            while True:
+                with _as_file_errors(Path(table)):
+                    piece = next(reader, None)
+                if piece is None:
+                    return
+                yield piece
+    elif isinstance(table, Iterable) and not hasattr(table, "shape"):
+        for part in table:
+            yield from pieces_of(part, ids, n_rows)
+    else:
+        yield table
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -131,43 +154,49 @@ def _parquet(path: Path) -> pd.DataFrame:
     return table
 
 
-def header_of(path: Path, separator: str) -> list[str]:
-    """The names of the columns of a CSV file, checked; those without a name as pandas calls
-    them."""
+def _parquet_pieces(path: Path, n_rows: int) -> Iterator[pd.DataFrame]:
+    from pyarrow import parquet  # type: ignore[import-untyped]
+
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=n_rows):
+            yield batch.to_pandas()
+
+
+def _csv_options(path: Path, ids: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """The names of the columns of a CSV or TSV file, checked, those without a name as pandas calls
+    them; and how pandas reads it: in columns of ids nothing stands for nothing."""
     probe(path)
+    separator = "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ","
     begin = io.BytesIO(first_lines(path))
-    head = (
-        pd.read_csv(begin, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False)
-        .iloc[0]
-        .tolist()
+    first = pd.read_csv(
+        begin, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False
     )
-    _check_names(
-        [name for name in head if name]
-    )  # before pandas gives others to those that are there twice
-    return [name or f"Unnamed: {place}" for place, name in enumerate(head)]
+    head = first.iloc[0].tolist()
+    _check_names([name for name in head if name])  # before pandas renames those that are twice
+    names = [name or f"Unnamed: {place}" for place, name in enumerate(head)]
+    return names, {
+        "sep": separator,
+        "dtype": dict.fromkeys(ids, str),
+        "keep_default_na": False,
+        "na_values": {name: _ABSENT for name in names if name not in ids},
+    }
 
 
-def absent_cells(names: Sequence[str], ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What stands for nothing in each column; in columns of ids nothing does."""
-    return {name: _ABSENT for name in names if name not in ids}
-
-
-def _csv(path: Path, separator: str, ids: Sequence[str]) -> pd.DataFrame:
-    names = header_of(path, separator)
-    absent = absent_cells(names, ids)
+def _csv(path: Path, ids: Sequence[str]) -> pd.DataFrame:
+    names, options = _csv_options(path, ids)
     with unpacked(path) as file:
-        table = pd.read_csv(
-            file,
-            sep=separator,
-            dtype=dict.fromkeys(ids, str),
-            keep_default_na=False,
-            na_values=absent,
-        )
+        table = pd.read_csv(file, **options)
     if not isinstance(table.index, pd.RangeIndex):
         raise ValueError(
             f"its rows have more fields than its header, which names {len(names)} columns"
         )
     return table
+
+
+def _csv_pieces(ids: Sequence[str], path: Path, n_rows: int) -> Iterator[pd.DataFrame]:
+    options = _csv_options(path, ids)[1]
+    with unpacked(path) as file, pd.read_csv(file, chunksize=n_rows, **options) as reader:
+        yield from reader
 
 
 def ids_of(values: pd.Series, path: Path) -> list[str]:
@@ -205,6 +234,48 @@ def numeric(values: pd.Series) -> NDArray[np.float64]:
     return np.asarray(pd.to_numeric(values, errors="coerce").to_numpy(dtype=float, na_value=np.nan))
 
 
+def numbers_in(
+    table: pd.DataFrame, column: str, path: Path, what: str = "column"
+) -> NDArray[np.float64]:
+    """A column as numbers; raises where a cell holds none."""
+    values = numeric(table[column])
+    bad = table.index[~np.isfinite(values)]
+    if len(bad):
+        raise InputError(
+            f"{path}: {what} {column!r} must hold numbers; it does not in line(s) "
+            f"{named([str(row + 2) for row in bad])}."
+        )
+    return values
+
+
+def known_rows(
+    ids: pd.Series, users: Collection[str], path: Path, drop_unknown: bool, notes: list[str]
+) -> pd.Series:
+    """Which rows are of known users; raises where some are not, unless they may be left out, which
+    a note then says."""
+    known = ids.isin(users)
+    unknown = sorted(ids[~known].unique())
+    if unknown and not drop_unknown:
+        raise InputError(
+            f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. "
+            "Add them there, or leave their "
+            "rows out with --drop-unknown."
+        )
+    if unknown:
+        n_rows = int((~known).sum())
+        notes.append(f"{n_rows} rows of {len(unknown)} unknown users left out ({named(unknown)})")
+    return known
+
+
+def refuse_repeated(ids: Sequence[str], path: Path, what: str, hint: str = "") -> None:
+    """Raise where an id is there more than once."""
+    repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
+    if repeated:
+        raise InputError(
+            f"{path}: {what} must be listed once; listed more than once: {named(repeated)}.{hint}"
+        )
+
+
 def named(ids: Sequence[str]) -> str:
     """The first few of some ids for a message."""
     shown = ", ".join(ids[:_SHOWN])
@@ -240,16 +311,8 @@ def read_users(path: Path, columns: Columns) -> Users:
     table = read_table(path, [columns.user])
     require_column(table, columns.user, path, "--user-column")
     ids = ids_of(table[columns.user], path)
-    repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
-    if repeated:
-        swapped = (
-            " It looks like the table of threads: users come first."
-            if columns.thread in table
-            else ""
-        )
-        raise InputError(
-            f"{path}: users must be listed once; listed more than once: {named(repeated)}.{swapped}"
-        )
+    swapped = " It looks like the table of threads: users come first."
+    refuse_repeated(ids, path, "users", swapped if columns.thread in table else "")
     features = table.drop(columns=columns.user)
     return Users(ids, features if features.shape[1] else None)
 
@@ -338,28 +401,9 @@ def _long(
         pd.Series(ids_of(table[column], path)) for column in (columns.user, columns.thread)
     )
     user_ids = match_users(user_ids, place, notes)
-    known = user_ids.isin(place.keys())
-    if not known.all():
-        unknown = sorted(user_ids[~known].unique())
-        if not drop_unknown:
-            raise InputError(
-                f"{path}: {len(unknown)} user(s) are not in the table of users: "
-                f"{named(unknown)}. Add them there, or leave "
-                "their rows out with --drop-unknown."
-            )
-        notes.append(
-            f"{int((~known).sum())} rows of {len(unknown)} unknown users left out "
-            f"({named(unknown)})"
-        )
-    weights = np.ones(len(table))
-    if columns.weight in table:
-        weights = numeric(table[columns.weight])
-        if not np.isfinite(weights).all():
-            rows = named([str(row + 2) for row in np.flatnonzero(~np.isfinite(weights))])
-            raise InputError(
-                f"{path}: column {columns.weight!r} must hold numbers; it does not in line(s) "
-                f"{rows}."
-            )
+    known = known_rows(user_ids, place, path, drop_unknown, notes)
+    has_weights = columns.weight in table
+    weights = numbers_in(table, columns.weight, path) if has_weights else np.ones(len(table))
     ids = thread_ids.drop_duplicates().tolist()
     row_of = {thread: t for t, thread in enumerate(ids)}
     rows = thread_ids[known].map(row_of).to_numpy(dtype=np.int64)

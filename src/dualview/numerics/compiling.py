@@ -182,7 +182,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 def uncached_twin(kernel: Any) -> Any:
     """A kernel compiled anew in each process: for arguments whose kinds the stamp of the disk cache
     does not cover."""
-    return uncached(kernel.py_func)
+    return uncached(getattr(kernel, "py_func", kernel))  # a function where nothing is compiled
 
 
 def uncached(function: Callable[..., Any], **options: Any) -> Any:

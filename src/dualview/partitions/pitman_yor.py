@@ -20,7 +20,7 @@ from dualview.numerics.slice_sampling import sampler
 from dualview.numerics.special import log_gamma, log_rising
 from dualview.partitions.alpha import PAPER, Concentration
 from dualview.partitions.concentration import AlphaPrior, log_alpha_prior
-from dualview.partitions.priors import ByRecord
+from dualview.partitions.priors import PartitionPrior
 from dualview.partitions.soft import SoftSticks
 
 
@@ -119,7 +119,7 @@ register(
 
 
 @dataclass(frozen=True)
-class PitmanYor(ByRecord):
+class PitmanYor(PartitionPrior):
     """The number of clusters is inferred, with more small clusters than under a Dirichlet process.
 
     Parameters
@@ -145,17 +145,13 @@ class PitmanYor(ByRecord):
         )
 
     def record(self, alpha: float) -> PitmanYorRecord:
-        """The prior with this α for compiled code."""
         return PitmanYorRecord(alpha, self.discount, self.alpha_prior)
 
     def approximate(self, counts: NDArray[np.float64]) -> SoftSticks:
-        """The best q of α and the components' weights for soft counts (K,)."""
         return SoftSticks(counts, self.grid, self.discount)
 
     def offset(self, alpha: Any) -> Any:
-        """What a cluster weighs beyond its users."""
         return -self.discount + 0.0 * alpha
 
     def new_weight(self, alpha: Any, n_clusters: Any) -> Any:
-        """What a new cluster weighs beside n_clusters others."""
         return alpha + self.discount * n_clusters

@@ -6,7 +6,7 @@ counts (K,) are the users per component. A prior's compiled side is its record, 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,61 +20,26 @@ from dualview.partitions.soft import AlphaGrid, OneWeight, SoftDirichlet, SoftSt
 Counts = NDArray[np.int64]
 
 
-class PartitionPrior(Protocol):
-    """What the rest of the package asks of a partition prior."""
+class PartitionPrior(ABC):
+    """What the rest of the package asks of a partition prior; most of it follows from the record
+    and from the prior of the concentration.
 
-    @property
-    def n_components(self) -> int | None:
-        """The number of components, empty ones included; None when it varies."""
+    n_components: components, empty ones included; None when their number varies. has_alpha: whether
+    there is a concentration.
+    """
 
-    @property
-    def has_alpha(self) -> bool:
-        """Whether there is a concentration."""
+    concentration: Concentration
+    n_components: int | None
+    has_alpha: bool = True
 
     @property
     def start_alpha(self) -> float:
         """α of a first state."""
-
-    @property
-    def alpha_prior(self) -> AlphaPrior:
-        """The prior of α as numbers, for compiled code."""
-
-    def record(self, alpha: float) -> Any:
-        """The prior with this α for compiled code: a record that ``verbs`` know."""
-
-    def offset(self, alpha: Any) -> Any:
-        """What a component weighs beyond its users, for one α or an array of them."""
-
-    def new_weight(self, alpha: Any, n_clusters: Any) -> Any:
-        """What a new cluster weighs beside n_clusters others, for one α or arrays; 0 when none can
-        be opened."""
-
-    def log_density(self, counts: Counts, alpha: float) -> float:
-        """ln p(partition | α) + ln p(α)."""
-
-    def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:
-        """The best q of α and the components' weights for soft counts (K,)."""
-
-    def draw_alpha(self, rng: np.random.Generator) -> float:
-        """α from its prior."""
-
-    def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:
-        """A partition from the prior."""
-
-
-class ByRecord(ABC):
-    """What follows from the record of a prior and the prior of its concentration."""
-
-    concentration: Concentration
-    n_components: int | None
-    has_alpha = True
-
-    @property
-    def start_alpha(self) -> float:
         return self.concentration.start
 
     @cached_property
     def alpha_prior(self) -> AlphaPrior:
+        """The prior of α as numbers, for compiled code."""
         return self.concentration.record
 
     @cached_property
@@ -83,27 +48,32 @@ class ByRecord(ABC):
         return AlphaGrid.of(self.alpha_prior, self.start_alpha)
 
     @abstractmethod
+    def record(self, alpha: float) -> Any:
+        """The prior with this α for compiled code: a record that ``verbs`` know."""
+
+    @abstractmethod
     def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:
         """The best q of α and the components' weights for soft counts (K,)."""
 
-    def draw_alpha(self, rng: np.random.Generator) -> float:
-        return self.concentration.draw(rng)
-
-    @abstractmethod
-    def record(self, alpha: float) -> Any:
-        """The prior with this α for compiled code."""
-
     def offset(self, alpha: Any) -> Any:
+        """What a component weighs beyond its users, for one α or an array of them."""
         return np.zeros_like(alpha)
 
     def new_weight(self, alpha: Any, n_clusters: Any) -> Any:  # noqa: ARG002
+        """What a new cluster weighs beside n_clusters others, for one α or arrays; 0 when none can
+        be opened."""
         return np.zeros_like(alpha)
 
     def log_density(self, counts: Counts, alpha: float) -> float:
+        """ln p(partition | α) + ln p(α)."""
         return float(verbs.log_density(counts, self.record(alpha)))
 
+    def draw_alpha(self, rng: np.random.Generator) -> float:
+        """α from its prior."""
+        return self.concentration.draw(rng)
+
     def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:
-        """User after user, by the weights."""
+        """A partition from the prior, user after user, by the weights."""
         z, weights = (
             np.zeros(n_users, dtype=np.int64),
             [float(self.offset(alpha))] * (self.n_components or 0),
@@ -118,7 +88,7 @@ class ByRecord(ABC):
 
 
 @dataclass(frozen=True)
-class ChineseRestaurant(ByRecord):
+class ChineseRestaurant(PartitionPrior):
     """The Dirichlet process: the number of clusters is inferred. α by (C9)."""
 
     concentration: Concentration = PAPER
@@ -135,7 +105,7 @@ class ChineseRestaurant(ByRecord):
 
 
 @dataclass(frozen=True)
-class FiniteDirichlet(ByRecord):
+class FiniteDirichlet(PartitionPrior):
     """K clusters, some of which may be empty. α by the table counts of (C10)."""
 
     n_components: int
@@ -152,7 +122,7 @@ class FiniteDirichlet(ByRecord):
 
 
 @dataclass(frozen=True)
-class OneCluster(ByRecord):
+class OneCluster(PartitionPrior):
     """Everybody in one cluster; no α."""
 
     n_components: int = 1

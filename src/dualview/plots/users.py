@@ -23,6 +23,7 @@ from dualview.plots.canvas import (
     percent,
     posterior_of,
 )
+from dualview.posterior.prediction.user_features import Features
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -200,16 +201,21 @@ def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:
     """Features (U, D) of the users of the fit in their own units, NaN where they are missing, and
     their names."""
     post = posterior_of(model)
-    codebook, cells = post.codebook, post.cells
-    if cells is not None and codebook is not None:
-        if len(codebook.gaussian) < 2:
+    if post.cells is not None and post.codebook is not None:
+        cells = post.cells if X is None else post.codebook.cells(X, unknown="missing")
+        parts = [
+            (block.columns, block.known(own))
+            for block, own in zip(post.blocks, Features.of(post, cells.data).cells, strict=True)
+            if not block.has_shares
+        ]
+        names = [column.name for columns, _ in parts for column in columns]
+        if len(names) < 2:
             raise InputError(
                 "A picture of features needs two columns that are not nominal; the table of the "
                 "fit has fewer. "
                 "plots.levels shows nominal ones."
             )
-        shown = cells if X is None else codebook.cells(X, unknown="missing")
-        return codebook.observed(shown), [column.name for column in codebook.gaussian]
+        return np.hstack([values for _, values in parts]), names
     if X is None and post.features is None:
         raise InputError(
             "This model was fitted without features: give the users' features X to show them in."

@@ -17,14 +17,15 @@ from dualview.behaviors import Likelihood
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.columns import Cells, Columns
 from dualview.columns.layout import Layout
-from dualview.model import Model, Observed, categories_of
+from dualview.model import Model, Observed
 from dualview.partitions.agreement import AgreementPrior, agreement_priors
 from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.choice import partition_prior, partition_process
 from dualview.partitions.priors import PartitionPrior
 from dualview.posterior.prediction.user_features import slope_units
 from dualview.units import Whitening
-from dualview.views.gaussian.intervals import intervals_of
+from dualview.views import BlockedView, GaussianView
+from dualview.views.features import feature_kinds
 
 Array = NDArray[np.float64]
 
@@ -146,13 +147,17 @@ class ModelSpec:
         """The model of some data: features (U, D) or the cells of a table, and the likelihood of
         latent vectors that follow no link."""
         units, others, intervals = self.units.get("features"), dict[str, Observed](), None
-        if cells is not None and self.codebook is not None:
-            others = categories_of(cells, self.codebook, self.layout)
-            if units is not None:
-                intervals = intervals_of(cells, self.codebook, units)
-                features = intervals.start
         working = None
-        if units is not None and features is not None:
+        if cells is not None and self.codebook is not None:
+            for kind in feature_kinds():
+                seen = kind.observed(cells, self.codebook, self.layout, self.units)
+                if seen is not None:
+                    others[kind.view] = seen
+            if "features" in others:
+                view, working = others.pop("features")
+                assert isinstance(view, GaussianView | BlockedView)
+                intervals = view.intervals
+        elif units is not None and features is not None:
             working = np.ascontiguousarray(units.to_working(features))
         if self.link is not None and likelihood is not None:
             design = Model.design(working, others)

@@ -13,6 +13,7 @@ from dualview.report import pictures
 from dualview.report.numbers import decimals, estimate
 from dualview.report.pictures import Band, Curves
 from dualview.runs.about_answers import AboutAnswers, Range
+from dualview.views.features import feature_kinds
 
 Array = NDArray[np.float64]
 
@@ -66,9 +67,9 @@ def vectors_section(
 def effects_section(post: Posterior) -> dict[str, Any] | None:
     """What all users share: coefficients outside the mixture, and the standard deviation of the
     noise; None without any."""
-    rows = []
+    rows, views = [], {"behavior", *(kind.view for kind in feature_kinds())}
     for name in post.names:
-        if name in _OF_CHAINS or name.startswith(("features.", "behavior.", "categories.")):
+        if name in _OF_CHAINS or name.split(".")[0] in views:
             continue
         values = post.tree["posterior"][name]
         if values.ndim == 2:

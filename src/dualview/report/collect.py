@@ -101,7 +101,9 @@ class _Run:
         self.columns: list[Column | None] = [None] * len(self.names)  # of a table of mixed kinds
         self.cells, self.codebook = self.post.cells, self.post.codebook
         if self.cells is not None and self.codebook is not None:
-            self.columns = list(self.codebook.gaussian)
+            numbers = [block for block in self.post.blocks if not block.has_shares]
+            found = [column for block in numbers for column in block.columns]
+            self.columns, self.names = list(found), [column.name for column in found]
             if self.columns:
                 self.features = imputed_of_fit(np.random.default_rng(0), self.post).numbers
                 self.units = words.table_units(self.cells, self.codebook)

@@ -210,7 +210,7 @@ def table_units(cells: Cells, codebook: Columns) -> str:
     if n_missing:
         missing = counted(n_missing, "missing cell is", "missing cells are")
         parts.append(f"{missing} shown at the posterior median.")
-    if any(column.levels for column in codebook.gaussian):
+    if any(column.levels for column in codebook.of("features")):
         parts.append("On the map and in the table of users, ordered levels are numbers from 0.")
     return " ".join(parts)
 

@@ -46,6 +46,13 @@ class ViewState(Protocol):
         """Components, empty ones included."""
 
 
+class Observed(NamedTuple):
+    """A view and its vectors (U, D), which are observed."""
+
+    view: "View"
+    vectors: Array
+
+
 class View(ABC):
     """The distribution of one vector per user given its cluster, in working units. States and
     records are the view's own."""
@@ -109,6 +116,13 @@ class View(ABC):
         """What a link lets latent vectors follow, (U, …): numbers that are 0 on average; by default
         none."""
         return np.empty((len(x), 0))
+
+    def start_vectors(self, x: Array) -> Array:
+        """Numbers (U, …) by which k-means finds clusters to start from: by default the vectors,
+        standardized, with what is missing (NaN) in the middle."""
+        away = x - np.nanmean(x, axis=0)
+        sds = np.sqrt(np.nanmean(away**2, axis=0))
+        return np.nan_to_num(away / np.where(sds > 0.0, sds, 1.0))
 
     @abstractmethod
     def record(self, state: Any, x: Array, rows: Array) -> Any:

@@ -16,10 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.columns.layout import Layout
+from dualview.numerics.dispatch import register
+from dualview.views import verbs
+from dualview.views.approximation import Approximation
 from dualview.views.base import Array, Labels, View, ViewState
 from dualview.views.gaussian.intervals import Intervals
+from dualview.views.gaussian.linked_cells import Followers
 from dualview.views.gaussian.view import GaussianView
-from dualview.views.nominal.view import NominalView
 
 
 class BlockedState(NamedTuple):
@@ -49,28 +52,6 @@ class BlockedView(View):
     blocks: tuple[View, ...]
     owners: tuple[int, ...]
     intervals: Intervals | None = None
-
-    @classmethod
-    def of_numbers(cls, layout: Layout, intervals: Intervals | None) -> "BlockedView":
-        """The numbers of all tables."""
-        places = layout.of_numbers
-        blocks = (
-            GaussianView(
-                own.stop - own.start,
-                intervals=None if intervals is None else intervals.columns(own),
-            )
-            for _, own in places
-        )
-        return cls(tuple(blocks), tuple(table for table, _ in places), intervals)
-
-    @classmethod
-    def of_categories(cls, layout: Layout, shares: Sequence[tuple[float, ...]]) -> "BlockedView":
-        """The nominal columns of all tables."""
-        places = layout.of_categories
-        return cls(
-            tuple(NominalView(tuple(shares[own])) for _, own in places),
-            tuple(table for table, _ in places),
-        )
 
     @property
     def n_dims(self) -> int:  # type: ignore[override]
@@ -159,6 +140,7 @@ class BlockedView(View):
         return z if z.ndim == 1 else z[self.tables[block]]
 
     def _blocks_of(self, x: Array) -> list[Array]:
+        """The vectors of each block."""
         return [np.ascontiguousarray(x[:, own]) for own in self._columns]
 
     def log_joint(self, state: BlockedState, x: Array, z: Labels) -> float:
@@ -189,6 +171,17 @@ class BlockedView(View):
             ),
         )
 
+    def soft_vectors(self, x: Array, n_components: int) -> Any:
+        """What q says of the vectors of the blocks to start from."""
+        own = zip(self.blocks, self._blocks_of(x), strict=True)
+        return BlockedVectors(tuple(block.soft_vectors(part, n_components) for block, part in own))
+
+    def approximate(self, x: Array, responsibilities: Array, joint: bool) -> "BlockedApproximation":
+        """q to start from, block by block."""
+        own = zip(self.blocks, self._blocks_of(x), strict=True)
+        parts = (block.approximate(part, responsibilities, joint) for block, part in own)
+        return BlockedApproximation(self, tuple(parts))
+
     def completed(self, state: BlockedState, x: Array) -> Array:
         """The vectors of numbers with the cells that are not exact as they stand."""
         own = zip(self.blocks, state.parts, self._blocks_of(x), strict=True)
@@ -199,6 +192,28 @@ class BlockedView(View):
                 if isinstance(block, GaussianView)
             ]
         )
+
+    def redraw_cells(
+        self,
+        rng: np.random.Generator,
+        state: BlockedState,
+        x: Array,
+        z: Labels,
+        followers: Followers,
+    ) -> tuple[BlockedState, Array]:
+        """The state with cells drawn given latent vectors that follow features, block after block,
+        and the g (U, q) that this leaves."""
+        parts: list[ViewState] = []
+        own = zip(self.blocks, state.parts, self._blocks_of(x), self._columns, strict=True)
+        for b, (block, part, vectors, columns) in enumerate(own):
+            assert isinstance(block, GaussianView)
+            slopes = np.ascontiguousarray(followers.slopes[:, columns])
+            drawn, deviations = block.redraw_cells(
+                rng, part, vectors, self._labels(z, b), followers._replace(slopes=slopes)
+            )
+            parts.append(drawn)
+            followers = followers._replace(deviations=deviations)
+        return BlockedState(self, tuple(parts)), followers.deviations
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> BlockedState:
         """Every block from its prior."""
@@ -233,26 +248,26 @@ class BlockedView(View):
             [block.design(own) for block, own in zip(self.blocks, self._blocks_of(x), strict=True)]
         )
 
-    def record(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
+    def start_vectors(self, x: Array) -> Array:
+        """Those of the blocks, side by side."""
+        parts = zip(self.blocks, self._blocks_of(x), strict=True)
+        return np.hstack([block.start_vectors(own) for block, own in parts])
+
+    def records(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
         """A record for every block."""
         own = zip(self.blocks, state.parts, self._blocks_of(x), self._columns, strict=True)
         return tuple(
             block.record(part, vectors, rows[columns]) for block, part, vectors, columns in own
         )
 
-    def records(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
-        """The same."""
-        return self.record(state, x, rows)
-
-    def state(self, record: Sequence[Any]) -> BlockedState:
-        """What a sweep has left in the records of all blocks."""
-        return BlockedState(
-            self, tuple(block.state(own) for block, own in zip(self.blocks, record, strict=True))
-        )
+    record = records
 
     def of_records(self, records: Sequence[Any]) -> BlockedState:
-        """The same."""
-        return self.state(records)
+        """What a sweep has left in the records of all blocks."""
+        own = zip(self.blocks, records, strict=True)
+        return BlockedState(self, tuple(block.state(record) for block, record in own))
+
+    state = of_records
 
     def restored(self, parts: dict[str, Any]) -> BlockedState:
         """The state with these component and base parts, by name."""
@@ -263,6 +278,137 @@ class BlockedView(View):
                 block.restored({name: self._taken(name, parts[name], b) for name in names})
             )
         return BlockedState(self, tuple(restored))
+
+
+class BlockedVectors(NamedTuple):
+    """What q says of the users' vectors in every block (``SoftVectors``)."""
+
+    parts: tuple[Any, ...]
+
+    @property
+    def means(self) -> Array:
+        """(U, D)."""
+        return np.hstack([part.means for part in self.parts])
+
+    def of_component(self, k: int) -> Array:
+        """E x_u given that u is in component k, (U, D)."""
+        return np.hstack([part.of_component(k) for part in self.parts])
+
+    def take(self, components: NDArray[np.intp]) -> "BlockedVectors":
+        """With these components only, in this order."""
+        return BlockedVectors(tuple(part.take(components) for part in self.parts))
+
+
+class BlockedFactors(NamedTuple):
+    """What scores and sums need of q in every block."""
+
+    parts: tuple[Any, ...]
+
+
+def expected_score(table, vectors: BlockedVectors, factors: BlockedFactors) -> None:
+    """In place: table (K, U) gains what it gains by every block."""
+    for own, part in zip(vectors.parts, factors.parts, strict=True):
+        verbs.expected_score(table, own, part)
+
+
+def absorb(
+    responsibilities: Array, vectors: BlockedVectors, factors: BlockedFactors
+) -> tuple[Any, ...]:
+    """The sums of every block."""
+    own = zip(vectors.parts, factors.parts, strict=True)
+    return tuple(verbs.absorb(responsibilities, *pair) for pair in own)
+
+
+register(BlockedFactors, expected_score=expected_score, absorb=absorb)
+
+
+@dataclass(frozen=True)
+class BlockedApproximation(Approximation):
+    """q of the components of every block, which are independent."""
+
+    view: BlockedView
+    parts: tuple[Approximation, ...]
+
+    @property
+    def factors(self) -> BlockedFactors:
+        return BlockedFactors(tuple(part.factors for part in self.parts))
+
+    def updates(self) -> tuple[str, ...]:
+        return ("with_blocks",)
+
+    def with_blocks(self, sums: Sequence[Any]) -> "BlockedApproximation":
+        """All factors of one block after the other."""
+        parts = []
+        for part, own in zip(self.parts, sums, strict=True):
+            updated: Any = part
+            for update in part.updates():
+                updated = getattr(updated, update)(own)
+            parts.append(updated)
+        return replace(self, parts=tuple(parts))
+
+    def fitted(self, sums: Sequence[Any]) -> float:
+        return sum(part.fitted(own) for part, own in zip(self.parts, sums, strict=True))
+
+    def bound(self) -> float:
+        return sum(part.bound() for part in self.parts)
+
+    def draws(self, rng: np.random.Generator, n: int) -> list[BlockedState]:
+        drawn = zip(*(part.draws(rng, n) for part in self.parts), strict=True)
+        return [BlockedState(self.view, states) for states in drawn]
+
+    def from_base(self, rng: np.random.Generator, state: BlockedState, n: int) -> BlockedState:
+        own = zip(self.parts, state.parts, strict=True)
+        return BlockedState(self.view, tuple(part.from_base(rng, one, n) for part, one in own))
+
+    def log_ratio(self, state: BlockedState) -> float:
+        own = zip(self.parts, state.parts, strict=True)
+        return sum(part.log_ratio(one) for part, one in own)
+
+    def scores(self, state: BlockedState, vectors: Any) -> Array:
+        own = zip(self.parts, state.parts, vectors.parts, strict=True)
+        return np.asarray(sum(part.scores(one, seen) for part, one, seen in own))
+
+    def completed(self, vectors: Any) -> Any:
+        own = zip(self.parts, vectors.parts, strict=True)
+        return BlockedVectors(tuple(part.completed(seen) for part, seen in own))
+
+    def with_hidden(
+        self, rng: np.random.Generator, state: BlockedState, z: Labels, vectors: Any
+    ) -> BlockedState:
+        own = zip(self.parts, state.parts, vectors.parts, strict=True)
+        parts = (part.with_hidden(rng, one, z, seen) for part, one, seen in own)
+        return BlockedState(self.view, tuple(parts))
+
+    def take(self, components: NDArray[np.intp]) -> "BlockedApproximation":
+        return replace(self, parts=tuple(part.take(components) for part in self.parts))
+
+    def whitened(self, component: int, x: Array) -> Array:
+        own = zip(self.parts, self.view._blocks_of(x), strict=True)
+        return np.hstack([part.whitened(component, vectors) for part, vectors in own])
+
+    def numbers(self) -> Array:
+        return np.concatenate([part.numbers() for part in self.parts])
+
+    def with_numbers(self, numbers: Array) -> "BlockedApproximation":
+        ends = np.cumsum([len(part.numbers()) for part in self.parts])
+        own = zip(self.parts, np.split(numbers, ends[:-1]), strict=True)
+        return replace(self, parts=tuple(part.with_numbers(values) for part, values in own))
+
+
+def feature_view(
+    n_dims: int, layout: Layout | None, intervals: Intervals | None
+) -> GaussianView | BlockedView:
+    """The view of numbers of n_dims dimensions in working units; with several tables, of them
+    all."""
+    if layout is None:
+        return GaussianView(n_dims, intervals=intervals)
+    blocks = (
+        GaussianView(
+            own.stop - own.start, intervals=None if intervals is None else intervals.columns(own)
+        )
+        for _, own in layout.of_numbers
+    )
+    return BlockedView(tuple(blocks), tuple(table for table, _ in layout.of_numbers), intervals)
 
 
 def _slices(shapes: Iterable[tuple[int, ...]]) -> list[slice]:

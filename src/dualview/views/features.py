@@ -1,9 +1,9 @@
-"""What the rest of the package asks of a kind of column, besides the verbs of the sampler: the
-density of rows, imputation, replicates, residuals, what a link follows, profiles.
+"""What the rest of the package asks of a kind of column, besides the verbs of the sampler: its
+view, the density of rows, imputation, replicates, residuals, what a link follows, profiles.
 
-Features are a sum of blocks: the columns of one kind in one table, independent of the others given
-the cluster. A kind declares how its blocks are made from the draws of a fit
-(:func:`register_features`).
+A kind is an object (:class:`FeatureKind`) that its folder registers
+(:func:`dualview.columns.kinds.register_kind`). Features are a sum of blocks:
+the columns of one kind in one table, independent of the others given the cluster.
 
 Rows (R,) are the clusters of all draws (:class:`ClusterRows`). S draws, U or J users. Cells x of a
 block are a type of its kind's own, with a length and slices. Values are cells on the scale of the
@@ -11,16 +11,19 @@ view, which ``Column.values`` turns into the user's units.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.columns import Column, Columns
+from dualview.columns import Cells, Column, Columns
+from dualview.columns.kinds import ColumnKind, column_kinds
 from dualview.columns.layout import Layout
 from dualview.units import Whitening
+from dualview.views.base import Observed, View
+from dualview.views.blocked import BlockedView
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -209,14 +212,77 @@ class FeatureBlock(ABC):
         return {}
 
 
-_KINDS: dict[str, Callable[[Fitted], Sequence[FeatureBlock]]] = {}
+class FeatureKind(ColumnKind):
+    """A kind of columns. Besides what the codebook asks of it, it says how the model sees its
+    columns, and what there is of them in the draws of a fit.
+
+    shared_dims: of numbers that its components share, by name, the dimensions in files.
+    """
+
+    shared_dims: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    def observed(
+        self,
+        cells: Cells,
+        codebook: Columns,
+        layout: Layout | None,
+        units: Mapping[str, Whitening],  # noqa: ARG002
+    ) -> Observed | None:
+        """The columns of a table, or of several by their layout, in the units of each view; None
+        where there are none of this kind. By default tables have a view each (``make_view``)."""
+        columns = codebook.of(self.view)
+        if not columns:
+            return None
+        if layout is None:
+            return Observed(self.make_view(columns), self.vectors(cells))
+        places = layout.places(self.view)
+        views = tuple(self.make_view(columns[own]) for _, own in places)
+        owners = tuple(table for table, _ in places)
+        return Observed(BlockedView(views, owners), self.vectors(cells))
+
+    def make_view(self, columns: Sequence[Column]) -> View:
+        """The view of the columns of one table."""
+        raise NotImplementedError(f"{type(self).__name__} lacks `make_view` or `observed`.")
+
+    def vectors(self, cells: Cells) -> Array:
+        """What the view sees of cells, (U, columns): by default the kind's array, as floats."""
+        return cells.data[self.arrays[0]].astype(np.float64)
+
+    def blocks(self, draws: Fitted) -> Sequence[FeatureBlock]:
+        """The blocks of all tables in the draws of a fit, by default a ``block`` each; none where
+        there are no such columns."""
+        columns = () if draws.codebook is None else draws.codebook.of(self.view)
+        if not columns:
+            return []
+        places = [(0, slice(None))] if draws.layout is None else draws.layout.places(self.view)
+        return [self.block(draws, columns, table, own) for table, own in places]
+
+    def block(
+        self, draws: Fitted, columns: Sequence[Column], table: int, own: slice
+    ) -> FeatureBlock:
+        """The columns of one table; own: which of all columns of this kind they are."""
+        raise NotImplementedError(f"{type(self).__name__} lacks `block` or `blocks`.")
+
+    def coords(
+        self,
+        columns: Sequence[Column],
+        cells: Cells,  # noqa: ARG002
+        users: Sequence[Any],  # noqa: ARG002
+    ) -> dict[str, list[str]]:
+        """Names along the dimensions in files, of a table that has such columns."""
+        return {self.dim: [column.name for column in columns]}
+
+    def slope_names(self, columns: Sequence[Column]) -> list[str]:  # noqa: ARG002
+        """Names of what a link follows of these columns, in the order of ``View.design``; by
+        default nothing."""
+        return []
 
 
-def register_features(view: str, blocks: Callable[[Fitted], Sequence[FeatureBlock]]) -> None:
-    """Declare the blocks of a view, by its name in draws: none where a fit does not have it."""
-    _KINDS[view] = blocks
+def feature_kinds() -> tuple[FeatureKind, ...]:
+    """All kinds of columns, in the order in which they were registered: numbers first."""
+    return cast(tuple[FeatureKind, ...], column_kinds())
 
 
 def blocks_of(draws: Fitted) -> list[FeatureBlock]:
     """All blocks of a fit, kind after kind."""
-    return [block for make in _KINDS.values() for block in make(draws)]
+    return [block for kind in feature_kinds() for block in kind.blocks(draws)]

@@ -33,7 +33,7 @@ DATA = {
 }
 SHARES, ALPHA = (0.7, 0.4), 0.8
 USERS = range(3)
-LAYOUT = Layout(("first", "second"), (1, 1), (1, 1), (0, 0))
+LAYOUT = Layout(("first", "second"), (1, 1), (1, 1))
 
 
 @cache

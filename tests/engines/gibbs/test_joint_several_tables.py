@@ -24,13 +24,14 @@ from dualview.model import Model, Observed, State
 from dualview.partitions.agreement import LEARNT, Beta, KnownAgreement
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
+from dualview.views import NominalView
 from dualview.views.blocked import BlockedView
 from engines.gibbs import test_joint_tables as tables
 from engines.gibbs.few_users import N_USERS, linked, model
 from engines.gibbs.test_joint_agreement import five_steps, many_splits
 from engines.gibbs.test_joint_behaviors import choices, regression
 
-NUMBERS = Layout(("profile", "activity"), (1, 2), (1, 2), (0, 0))
+NUMBERS = Layout(("profile", "activity"), (1, 2), (1, 2))
 
 
 def several(made: Model, agreement: Any = None) -> Model:
@@ -38,19 +39,28 @@ def several(made: Model, agreement: Any = None) -> Model:
     return replace(made, features=np.zeros((N_USERS, 3)), layout=NUMBERS, agreement=agreement)
 
 
-def mixed(partition: Any, agreement: Any = None, second: bool = True) -> Model:
+def mixed(
+    partition: Any, agreement: Any = None, second: bool = True, whole: Model | None = None
+) -> Model:
     """A number and a category in each table, some cells missing."""
-    layout = Layout(
-        ("profile", "activity"), *(((1, 1),) * 3 if second else ((2, 0), (2, 0), (0, 2)))
-    )
-    whole = tables.model(partition, tables.regression())
+    n_numbers, n_categories = ((1, 1), (1, 1)) if second else ((2, 0), (0, 2))
+    layout = Layout(("profile", "activity"), n_numbers, n_numbers, {"categories": n_categories})
+    whole = tables.model(partition, tables.regression()) if whole is None else whole
     (view, codes), factor = (
         (whole.others["categories"].view, whole.others["categories"].vectors),
         np.diag([1.2, 0.9]),
     )
     intervals = replace(whole.intervals, factor=factor, inverse=np.linalg.inv(factor))
-    others = {"categories": Observed(BlockedView.of_categories(layout, view.shares), codes)}
+    places = layout.places("categories")
+    views = tuple(NominalView(view.shares[own]) for _, own in places)
+    categories = BlockedView(views, tuple(table for table, _ in places))
+    others = {"categories": Observed(categories, codes)}
     return replace(whole, intervals=intervals, others=others, layout=layout, agreement=agreement)
+
+
+def linked_tables(partition: Any, agreement: Any = None, pooled: bool = False) -> Model:
+    """Latent vectors follow all columns of both tables."""
+    return mixed(partition, agreement, whole=tables.linked(partition, pooled))
 
 
 MODELS = {
@@ -71,6 +81,9 @@ MODELS = {
     "link": lambda: several(linked(ChineseRestaurant(), regression(1), n_features=3), LEARNT),
     "mixed tables": lambda: mixed(ChineseRestaurant(), LEARNT),
     "mixed tables, three clusters": lambda: mixed(FiniteDirichlet(3), LEARNT),
+    "link, mixed tables, one label": lambda: linked_tables(ChineseRestaurant()),
+    "link, mixed tables": lambda: linked_tables(ChineseRestaurant(), LEARNT),
+    "link, mixed tables, pooled": lambda: linked_tables(FiniteDirichlet(3), LEARNT, pooled=True),
     "numbers in one table, categories in the other": lambda: mixed(
         ChineseRestaurant(), LEARNT, second=False
     ),
@@ -96,9 +109,15 @@ def look(made: Model, state: State) -> dict[str, float]:
         labels, layout = state.labels.of("categories"), made.layout
         assert layout is not None
         for j in range(2):
-            table = next(t for t, own in layout.of_categories if own.start <= j < own.stop)
+            table = next(t for t, own in layout.places("categories") if own.start <= j < own.stop)
             z = labels if labels.ndim == 1 else labels[table]
             found[f"alike {j}"] = float((codes[1, j] == codes[2, j]) * (z[1] == z[2]))
+        if "slopes" in state.params:
+            f, slopes = np.arctan(made.functions(state)[:, 0]), np.arctan(state.params["slopes"][0])
+            found |= {
+                f"cell {u} {d}, slope and behavior": float(np.sign(values[u, d] * slopes[d]) * f[u])
+                for u, d in ((0, 0), (2, 1), (3, 0), (3, 1))
+            }
     return found
 
 

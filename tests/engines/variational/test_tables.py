@@ -7,14 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.linalg import block_diag
 from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
+from dualview.columns.layout import Layout
 from dualview.engines.variational.draws import drawn, log_importance, states
 from dualview.engines.variational.mean_field import MeanField
 from dualview.model import Model, Observed
 from dualview.partitions.choice import partition_prior
-from dualview.views import Intervals, NominalView
+from dualview.views import BlockedView, Intervals, NominalView
 from dualview.views.gaussian.soft_cells import SoftCells
 from dualview.views.nominal.approximation import ColumnFactor
 
@@ -61,9 +63,33 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
+def _several_tables() -> Model:
+    """A number and a category in the first table, two numbers and a category in the second."""
+    covariance = np.cov(TABLE.T)
+    factor = block_diag(np.sqrt(covariance[:1, :1]), np.linalg.cholesky(covariance[1:, 1:]))
+    intervals = replace(_intervals(True, True), factor=factor, inverse=np.linalg.inv(factor))
+    working = np.ascontiguousarray((intervals.start - intervals.mean) @ intervals.inverse.T)
+    return Model(
+        partition_prior(None),
+        working,
+        None,
+        N_USERS,
+        others=_blocked_categories(),
+        intervals=intervals,
+        layout=Layout(("one", "two"), (1, 2), (1, 2), {"categories": (1, 1)}),
+    )
+
+
+def _blocked_categories() -> dict[str, Observed]:
+    shares = CATEGORIES["categories"].view.shares
+    views = tuple(NominalView((own,)) for own in shares)
+    return {"categories": Observed(BlockedView(views, (0, 1)), CODES)}
+
+
+@pytest.mark.parametrize("name", [*KINDS, "several tables"])
 def test_no_update_lowers_the_bound(name: str) -> None:
-    q = MeanField.start(_model(*KINDS[name]), np.arange(N_USERS) % 3)
+    model = _model(*KINDS[name]) if name in KINDS else _several_tables()
+    q = MeanField.start(model, np.arange(N_USERS) % 3)
     first = before = q.bound
     for _ in range(12):
         for update in q.updates():
@@ -81,6 +107,32 @@ def test_categories_alone_are_a_model() -> None:
         q = q.step()
         assert q.bound >= before - _LEAST * abs(before)
         before = q.bound
+
+
+def test_categories_of_two_tables_are_those_of_one() -> None:
+    """Columns are independent given the cluster, so that it is the same model."""
+    found = [
+        MeanField.start(Model(partition_prior(2), None, None, N_USERS, others=others), LABELS)
+        for others in (CATEGORIES, _blocked_categories())
+    ]
+    for _ in range(3):
+        one, two = (q.bound for q in found)
+        assert one == pytest.approx(two, abs=1e-9)
+        found = [q.step() for q in found]
+
+
+def test_draws_of_several_tables() -> None:
+    q = MeanField.start(_several_tables(), LABELS).step()
+    rng, intervals = np.random.default_rng(3), q.model.intervals
+    assert intervals is not None
+    assert np.isfinite(log_importance(q, drawn(rng, q, 4))).all()
+    for state in states(rng, q, 4):
+        cells = state.views["features"].base_parts["cells"]
+        low, high = intervals.low[intervals.cells], intervals.high[intervals.cells]
+        assert ((low <= cells) & (cells <= high)).all()
+        assert np.isfinite(q.model.log_joint(state))
+    assert q.with_numbers(q.numbers()).bound == pytest.approx(q.bound, rel=1e-6)
+    assert q.located(0, ["features", "categories"]).shape == (N_USERS, 8)
 
 
 MEAN, PRECISION = (

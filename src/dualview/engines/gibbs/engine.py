@@ -31,7 +31,7 @@ from dualview.numerics.dispatch import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
 from dualview.partitions.agreement import Beta, LabelsByView
-from dualview.views import Components, Followers, GaussianView, no_columns, no_table, no_view
+from dualview.views import Components, Followers, no_columns, no_table, no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
 _NARROW = (
@@ -349,12 +349,11 @@ def _with_cells_redrawn(
     """The next state with the cells redrawn, where latent vectors follow them; those before are
     what stood in the step."""
     view, likelihood = model.feature_view, model.held(before).likelihood
-    assert isinstance(view, GaussianView)
     assert likelihood is not None
     assert after.latent is not None
     assert model.features is not None
     parts = after.views["features"].component_parts | after.views["features"].base_parts
-    standing = view.restored(parts | {"cells": before.views["features"].base_parts["cells"]})
+    standing: Any = view.restored(parts | {"cells": before.views["features"].base_parts["cells"]})
     slopes = np.ascontiguousarray(after.params["slopes"][:, : view.n_dims])
     terms = likelihood.terms(rng, after.latent, after.params) if model.pooled else None
     prior = None if model.pooled else Components(**after.views["behavior"].component_parts)

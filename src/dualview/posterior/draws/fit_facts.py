@@ -15,7 +15,7 @@ from dualview.partitions.agreement import AgreementPrior
 from dualview.partitions.priors import PartitionPrior
 from dualview.posterior.draws import NamedDraws
 from dualview.posterior.draws.approximated import ApproximationFacts
-from dualview.views.features import FeatureBlock, blocks_of
+from dualview.views.features import FeatureBlock, blocks_of, feature_kinds
 
 Array = NDArray[np.float64]
 
@@ -110,18 +110,17 @@ class FitFacts(NamedDraws):
     def features(self) -> Array | None:
         """The features that were fitted, in the user's units, (U, D)."""
         group = self._tree.children.get("observed_data")
-        if group is None or "features" not in group or "codes" in group:
+        if group is None or "features" not in group or "low" in group:
             return None
         return np.asarray(group["features"].values)
 
     @property
     def cells(self) -> Cells | None:
-        """The table of the fit as the model sees it, where some of its cells are not exact or are
-        categories."""
-        if "observed_data" not in self._tree.children or "codes" not in self._tree["observed_data"]:
-            return None
-        table = self._tree["observed_data"].to_dataset()
-        return Cells(table["low"].values, table["high"].values, table["codes"].values)
+        """The table of the fit as the model sees it, where some of its cells are not exact or of
+        another kind than numbers."""
+        names = [name for kind in feature_kinds() for name in kind.arrays]
+        data = {name: values for name, values in self.data.items() if name in names}
+        return Cells({name: data[name] for name in names if name in data}) if data else None
 
     @property
     def data(self) -> dict[str, NDArray[Any]]:

@@ -13,6 +13,7 @@ from dualview.chains.storage import Moments, Record, anchors
 from dualview.columns import Cells
 from dualview.posterior.spec import ModelSpec
 from dualview.units import Whitening
+from dualview.views.features import feature_kinds
 
 _VIEW_DIMS = {"features": "feature", "behavior": "function"}
 _DIMS: dict[str, tuple[str, ...]] = {
@@ -71,8 +72,8 @@ def _observed(observed: Array | Cells, coords: Any) -> xr.Dataset:
     numbers = ("user", "feature")
     data: dict[str, Any] = {}
     if isinstance(observed, Cells):
-        data |= {"low": (numbers, observed.low), "high": (numbers, observed.high)}
-        data["codes"] = (("user", "category"), observed.codes)
+        dims = {name: ("user", kind.dim) for kind in feature_kinds() for name in kind.arrays}
+        data |= {name: (dims[name], values) for name, values in observed.data.items()}
     else:
         data["features"] = (numbers, observed)
     return xr.Dataset(data, coords={dim: coords[dim] for dim in numbers if dim in coords})
@@ -101,6 +102,7 @@ def _variables(
     for name in ("agrees", "agreement"):  # of every table, where there are several
         if name in variables and variables[name][1].ndim > 2 + len(variables[name][0]):
             variables[name] = ("table", *variables[name][0]), variables[name][1]
+    n_numbers = len(units["features"].mean) if "features" in units else 0
     if likelihood is not None:
         params = {
             name.removeprefix("params."): fixed[name]
@@ -109,8 +111,8 @@ def _variables(
         }
         for name, values in likelihood.reported(params).items():
             dims = ("user",) if name in likelihood.per_user else _dims_of(name)
-            if name == "slopes" and "categories.concentrations" in fixed:
-                dims = ("function", "slope")  # of features and of levels
+            if name == "slopes" and values.shape[-1] > n_numbers:
+                dims = ("function", "slope")  # of numbers and of other columns
             variables[name] = _squeezed(dims, values)
         if "latent" in fixed:
             variables["latent"] = _squeezed(
@@ -129,10 +131,11 @@ def _variables(
             )
             dof = fixed[f"{view}.base_dof"]
             variables[f"{view}.base_dof"] = (() if dof.ndim == 2 else ("block",), dof)
-    if "features.cells" in fixed:
-        variables["features.cells"] = (("cell",), fixed["features.cells"])
-    if "categories.concentrations" in fixed:
-        variables["categories.concentrations"] = (("category",), fixed["categories.concentrations"])
+    for kind in feature_kinds():
+        for part, dims in kind.shared_dims.items():
+            name = f"{kind.view}.{part}"
+            if name in fixed:
+                variables[name] = (dims, fixed[name])
     return variables
 
 

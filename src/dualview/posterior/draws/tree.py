@@ -31,7 +31,7 @@ from dualview.posterior.draws.log_priors import log_priors
 from dualview.posterior.observations import fitted_model, observations_of
 from dualview.posterior.prediction.left_out import left_out_densities
 from dualview.posterior.prediction.user_features import features_of, rows_by_table
-from dualview.views.features import FeatureBlock
+from dualview.views.features import FeatureBlock, feature_kinds
 
 if TYPE_CHECKING:
     from dualview.posterior.posterior import Posterior
@@ -47,7 +47,7 @@ _OF_DRAWS = ("expected", "posterior_predictive", "log_likelihood", "log_prior")
 _OF_PRIOR = ("prior", "prior_predictive")
 _VARIABLES = {
     "outcome": ("outcome", "outcome_low", "outcome_high"),
-    "features": ("features", "codes", "low", "high"),
+    "features": ("features",),
 }
 _OF_DATA = (
     "observed_data",
@@ -238,6 +238,9 @@ class _Maker:
                         if part not in self._asked.variables
                         for name in _VARIABLES[part]
                     ]
+                    if "features" not in self._asked.variables:
+                        for kind in feature_kinds():
+                            others += kind.arrays
                     made = made.drop_vars(others, errors="ignore")
                 if made.data_vars:
                     tree[name] = xr.DataTree(made)

@@ -19,7 +19,6 @@ from dualview.views.features import (
     Fitted,
     Places,
     Taken,
-    register_features,
 )
 from dualview.views.gaussian import density as densities
 from dualview.views.gaussian import user_cells
@@ -281,22 +280,3 @@ class GaussianRows(BlockRows):
         (pattern,) = x.patterns()
         sequence = pattern.sequence(Gaussians.at(opened, np.arange(len(rows))))
         return pattern.log_density(sequence, 0, self._shifts[rows])
-
-
-def _blocks(draws: Fitted) -> list[GaussianBlock]:
-    if "features" not in draws.units:
-        return []
-    columns: Sequence[Column] = [Column(name, "continuous") for name in draws.feature_names]
-    if draws.codebook is not None:
-        columns = draws.codebook.gaussian
-    if draws.layout is None:
-        return [GaussianBlock(draws, columns)]
-    return [
-        GaussianBlock(draws, columns, table, number, own, dims)
-        for number, ((table, dims), own) in enumerate(
-            zip(draws.layout.of_numbers, draws.layout.columns, strict=True)
-        )
-    ]
-
-
-register_features("features", _blocks)

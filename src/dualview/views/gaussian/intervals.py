@@ -121,7 +121,8 @@ def intervals_of(table: Table, codebook: Columns, units: Whitening) -> Intervals
     """The intervals of the Gaussian columns as the view sees them."""
 
     def coarsen(values: Array) -> tuple[Array, Array]:
-        parts = [column.coarsened(values[:, d]) for d, column in enumerate(codebook.gaussian)]
+        own = enumerate(codebook.of("features"))
+        parts = [column.coarsened(values[:, d]) for d, column in own]
         low, high = (np.column_stack(side) for side in zip(*parts, strict=True))
         return low, high
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.interval_gaussian import truncated_moments
+from dualview.interval_gaussian import before_truncation, truncated_moments
 from dualview.outcomes.truncated_normal import log_mass, quantiles
 from dualview.views.base import Array, Components
 from dualview.views.gaussian.intervals import Intervals
@@ -161,7 +161,7 @@ class SoftCells:
         entropies = (0.5 * (n_missing * (1.0 + _LOG_2PI) - given.log_determinants))[table.pattern]
         for d, known in enumerate(table.intervals):
             if len(known):
-                middle, sd = _truncated_at(
+                middle, sd = before_truncation(
                     d, values[known], given.precisions[table.pattern[known], d]
                 )
                 low, high = (
@@ -276,7 +276,9 @@ class SoftCells:
             rows = known[chosen[known] > 0]
             place, ends = chosen[rows] - 1, (table.low[rows, d], table.high[rows, d])
             if len(rows):
-                middle, sd = _truncated_at(d, away[place], given.precisions[table.pattern[rows], d])
+                middle, sd = before_truncation(
+                    d, away[place], given.precisions[table.pattern[rows], d]
+                )
                 low, high = ((end - mean[d] - middle) / sd for end in ends)
                 points = quantiles(rng.random(len(rows)), low, high, (ends[1] - ends[0]) / sd)
                 drawn[place, d] = np.clip(mean[d] + middle + sd * points, *ends)
@@ -290,13 +292,3 @@ def _by_pattern(matrices: Array, pattern: NDArray[np.intp], values: Array) -> Ar
     for matrix, first, end in zip(matrices, ends[:-1], ends[1:], strict=True):
         found[first:end] = values[first:end] @ matrix.T
     return found
-
-
-def _truncated_at(d: int, values: Array, rows: Array) -> tuple[Array, Array]:
-    """Location and scale of a cell's distribution before it is truncated, of users with values (n,
-    D) about the mean.
-
-    rows (n, D): row d of the precision of the cells that are shown.
-    """
-    sd = 1.0 / np.sqrt(rows[:, d])
-    return values[:, d] - (values * rows).sum(axis=1) * sd**2, sd

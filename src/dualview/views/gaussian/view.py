@@ -125,6 +125,10 @@ class GaussianView(View):
         """The vectors themselves."""
         return x
 
+    def start_vectors(self, x: Array) -> Array:
+        """The vectors themselves."""
+        return x
+
     def simulate(self, rng: np.random.Generator, state: GaussianState, z: Labels) -> Array:
         """Vectors given their components, (M1)."""
         noise = rng.standard_normal((len(z), self.n_dims))

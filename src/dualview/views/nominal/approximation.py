@@ -20,7 +20,7 @@ from dualview.distributions import log_gammas
 from dualview.numerics.dispatch import register
 from dualview.views.approximation import Approximation
 from dualview.views.base import Array
-from dualview.views.nominal.state import NominalState, level_indicators
+from dualview.views.nominal.state import NominalState, unit_indicators
 from dualview.views.soft_vectors import SoftVectors
 
 Shares = tuple[tuple[float, ...], ...]
@@ -206,11 +206,7 @@ class NominalApproximation(Approximation):
 
     def whitened(self, component: int, x: Array) -> Array:  # noqa: ARG002
         """Levels as numbers, each column with a total variance of 1."""
-        widths = [
-            np.full(len(own), np.sqrt(np.sum(np.array(own) * (1.0 - np.array(own)))))
-            for own in self.shares
-        ]
-        return np.asarray(level_indicators(x, self.shares) / np.concatenate(widths))
+        return unit_indicators(x, self.shares)
 
     def numbers(self) -> Array:
         """None: nothing here changes slowly."""

@@ -16,7 +16,6 @@ from dualview.views.features import (
     FeatureBlock,
     Fitted,
     Places,
-    register_features,
 )
 from dualview.views.nominal.conditionals import draw_shares
 from dualview.views.nominal.state import draw_levels, level_indicators
@@ -155,15 +154,3 @@ class NominalRows(BlockRows):
 
     def log_opened(self, x: Places, rows: Places, opened: Array) -> Array:  # noqa: ARG002
         return self._log_of_levels(opened, x[0])
-
-
-def _blocks(draws: Fitted) -> list[NominalBlock]:
-    if draws.codebook is None or not draws.codebook.nominal:
-        return []
-    columns = draws.codebook.nominal
-    if draws.layout is None:
-        return [NominalBlock(draws, columns)]
-    return [NominalBlock(draws, columns, *place) for place in draws.layout.of_categories]
-
-
-register_features("categories", _blocks)

@@ -39,6 +39,12 @@ def level_indicators(codes: NDArray[Any], shares: Sequence[Sequence[float]]) -> 
     return np.hstack(parts)
 
 
+def unit_indicators(codes: NDArray[Any], shares: Sequence[Sequence[float]]) -> Array:
+    """The same, with a total variance of 1 of each column."""
+    sds = [np.sqrt((np.array(own) * (1.0 - np.array(own))).sum()) for own in shares]
+    return np.asarray(level_indicators(codes, shares) / np.repeat(sds, [*map(len, shares)]))
+
+
 def draw_levels(rng: np.random.Generator, shares: Array) -> NDArray[np.int64]:
     """A level (…) by its share, of shares (…, L)."""
     cumulative = np.cumsum(shares, axis=-1)

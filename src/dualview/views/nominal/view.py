@@ -18,7 +18,12 @@ from dualview.views.nominal import kind, splitting  # noqa: F401  (registers wha
 from dualview.views.nominal.approximation import NominalApproximation
 from dualview.views.nominal.conditionals import count_levels, draw_shares, log_concentrations
 from dualview.views.nominal.kind import Nominal
-from dualview.views.nominal.state import NominalState, draw_levels, level_indicators
+from dualview.views.nominal.state import (
+    NominalState,
+    draw_levels,
+    level_indicators,
+    unit_indicators,
+)
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,10 @@ class NominalView(View):
         """A column for every level, 1 less its share where users have it; 0 where the level is
         missing."""
         return level_indicators(x, self.shares)
+
+    def start_vectors(self, x: Array) -> Array:
+        """A column for every level, each nominal column with a total variance of 1."""
+        return unit_indicators(x, self.shares)
 
     def observed(self, x: Array, before: Array) -> tuple["NominalView", Array]:
         """Levels as they would be observed: those that were missing are."""
