@@ -8,15 +8,14 @@ from scipy.stats import kstest, norm, truncnorm
 
 import dualview as dv
 from dualview.behaviors import behavior_from
-from dualview.behaviors.likelihoods.interval import IntervalRegression
+from dualview.behaviors.families import CountMixture, IntervalMixture, Parts
+from dualview.behaviors.families.interval import IntervalFamily, log_probability
 from dualview.behaviors.recorded import inside
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED
 from dualview.numerics.streams import stream_of
 from dualview.numerics.truncated import draw_between
-from dualview.outcomes import CountMixture, IntervalMixture, Parts
-from dualview.outcomes.interval import log_probability
 from dualview.units import GaussianPrior
 
 N_USERS = 8
@@ -67,7 +66,7 @@ def test_the_likelihood_is_that_of_normal_intervals(kind, weights):
         np.random.default_rng(1),
     )
     units, likelihood = behavior.prepare(GaussianPrior([1.5, -0.2], [[2.0, 0.1], [0.1, 1.0]]))
-    assert isinstance(likelihood, IntervalRegression)
+    assert isinstance(likelihood.family, IntervalFamily)
     assert likelihood.hyperprior is (PUBLISHED if kind == "rounded" else FINITE_VARIANCES)
     differences = []
     for noise in (0.2, 0.6):
@@ -77,9 +76,11 @@ def test_the_likelihood_is_that_of_normal_intervals(kind, weights):
                 -1.0, 1.0, 60
             )
             sd = np.sqrt(
-                likelihood.noise_prior.variance / noise / (1.0 if weights is None else weights)
+                likelihood.family.noise.prior.variance
+                / noise
+                / (1.0 if weights is None else weights)
             )
-            prior = likelihood._working_prior.log_density(noise)
+            prior = likelihood.family.noise.prior.working.log_density(noise)
             direct = by_definition(*ends_of(kind), mean, sd).sum() + prior
             differences.append(likelihood.log_density(working, {"noise_precision": noise}) - direct)
     np.testing.assert_allclose(differences, differences[0], atol=1e-8)
@@ -92,7 +93,9 @@ def test_the_noise_has_the_conditional_of_the_joint_density(kind, noise):
     _, likelihood = regression(kind, noise=noise).prepare(None)
     latent, z = np.random.default_rng(2).normal(size=(N_USERS, 2)), np.arange(N_USERS) % 2
     own = np.arange(60) if noise == "shared" else np.flatnonzero(z[likelihood.panel.user] == 0)
-    conditional, differences = likelihood.noise_density(latent, own), []
+    hidden = likelihood.family.noise_likelihood(likelihood.rows(latent, {}))
+    conditional = likelihood.family.noise.prior.log_density(lambda value: hidden(value, own))
+    differences = []
     for log_noise in np.linspace(-1.0, 2.0, 7):
         value = np.exp(log_noise)
         params = {"noise_precision": value if noise == "shared" else np.where(z == 0, value, 0.7)}
@@ -117,9 +120,10 @@ def test_residuals_of_terms_lie_between_the_ends():
     latent, params = likelihood.start(np.random.default_rng(0))
     terms = likelihood.terms(np.random.default_rng(1), latent, params)
     outcome = terms.residual + likelihood.panel.expected(latent)
-    exact = likelihood.low == likelihood.high
-    np.testing.assert_allclose(outcome[exact], likelihood.low[exact])
-    assert (outcome[~exact] > likelihood.low[~exact]).all()
+    low, high, _ = likelihood.observed
+    exact = low == high
+    np.testing.assert_allclose(outcome[exact], low[exact])
+    assert (outcome[~exact] > low[~exact]).all()
     assert likelihood.conjugate(params) is None
     assert not likelihood.can_approximate
 

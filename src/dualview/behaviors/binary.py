@@ -13,14 +13,14 @@ from scipy import sparse
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Factor
+from dualview.behaviors.families import BinaryOutcome, LogitFamily, Outcome
 from dualview.behaviors.ids import Labelled, checked_ids, counted, id_text, is_labelled, listed
-from dualview.behaviors.likelihoods.logit import LogitPanel
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, column_names, index_names, numbers
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import BinaryOutcome, Outcome
 from dualview.units import GaussianPrior, Whitening
 
 
@@ -86,9 +86,10 @@ class BinaryOutcomes(PerUser):
         return "answers"
 
     @property
-    def offsets(self) -> Any:
-        """What coefficients outside the mixture count for, (n, C): there are none."""
-        return sparse.csr_array((self.n_observations, 0))
+    def _covariates(self) -> Any:
+        """What coefficients outside the mixture with a known prior count for, sparse (n, C); None
+        where there are none."""
+        return None
 
     def ridge_estimate(self) -> Array:
         """A quick estimate of each user's vector under the default prior, (U,) or (U, q)."""
@@ -100,7 +101,13 @@ class BinaryOutcomes(PerUser):
     def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
         order = self._order
         panel = Panel.of(self.user, self.design @ units.factor, self.observed, len(self))
-        return LogitPanel(panel, self.offsets[order], known[order])
+        covariates = self._covariates
+        return UserRows(
+            panel,
+            LogitFamily(),
+            known[order],
+            covariates=None if covariates is None else covariates[order],
+        )
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
         """These answers and new ones, which are known too."""
@@ -282,11 +289,10 @@ class PairwiseChoices(BinaryOutcomes):
         return self.items
 
     @property
-    def offsets(self) -> Any:
-        """+1 for the winner's appeal, −1 for the loser's, (n, items); (n, 0) where items have
-        none."""
+    def _covariates(self) -> Any:
+        """+1 for the winner's appeal, −1 for the loser's, (n, items)."""
         if self.item_intercept is not True:
-            return super().offsets
+            return None
         n = self.n_observations
         values = np.concatenate([np.ones(n), -np.ones(n)])
         indices = (np.tile(np.arange(n), 2), np.concatenate([self.winner, self.loser]))

@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from dualview.behaviors.base import Likelihood
-from dualview.behaviors.likelihoods.ordinal import CutPrior, Known, OrdinalPanel
+from dualview.behaviors.families import Levels, OrdinalFamily, OrdinalOutcome, Outcome
+from dualview.behaviors.families.ordinal import CutPrior, Known
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, index_names, varies
 from dualview.errors import InputError
-from dualview.outcomes import Levels, OrdinalOutcome, Outcome
 from dualview.units import GaussianPrior, Whitening
 
 _MOST_LEVELS = 50
@@ -139,12 +140,7 @@ class OrdinalOutcomes(PerUser):
 
     def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
         panel = self._panel._replace(design=self._panel.design @ units.factor)
-        return OrdinalPanel(panel, known[self._order], self._cut_prior)
-
-    def _with_effects(self, likelihood: Likelihood, units: Whitening) -> Likelihood:
-        twice = self.effects.take(np.repeat(self._order, 2))  # an observation is two answers
-        rows = np.arange(2 * self.n_observations)
-        return twice.around(likelihood, units, rows, self._scales())
+        return UserRows(panel, OrdinalFamily(self._cut_prior), known[self._order])
 
     @property
     def param_names(self) -> list[str]:

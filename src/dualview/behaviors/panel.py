@@ -16,6 +16,7 @@ from scipy import sparse
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Effects, Scales
+from dualview.behaviors.families import Outcome
 from dualview.behaviors.ids import (
     Numbers,
     Rows,
@@ -49,7 +50,6 @@ from dualview.checks import (
 )
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import Outcome
 from dualview.units import GaussianPrior, Whitening
 
 Users = NDArray[np.int64]

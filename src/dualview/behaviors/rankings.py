@@ -10,13 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dualview.behaviors.base import Likelihood, fold_positions
-from dualview.behaviors.likelihoods.rankings import RankingPanel
+from dualview.behaviors.families import (
+    Orders,
+    Outcome,
+    RankedRows,
+    RankingFamily,
+    RankingOutcome,
+)
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
 from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, index_names, names_text
 from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import Orders, Outcome, RankedRows, RankingOutcome
 from dualview.units import GaussianPrior, Whitening
 
 
@@ -238,7 +244,8 @@ class Rankings(PerUser):
 
     def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
         order = self._order
-        return RankingPanel(*self._panel_in(order, units.factor), known[order])
+        panel, orders = self._panel_in(order, units.factor)
+        return UserRows(panel, RankingFamily(), known[order], orders)
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """The ranking of each row besides."""

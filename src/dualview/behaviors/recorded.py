@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.behaviors.families.interval import whole_counts
 from dualview.checks import check_range, numbers, positive_number, rows_text
 from dualview.columns.column import SCALES, Censored, Column
 from dualview.columns.kinds import common_step, count_scale, lowest_count
+from dualview.distributions import log_normal_mass
 from dualview.errors import InputError
 from dualview.interval_gaussian import fit_gaussian
-from dualview.outcomes.interval import whole_counts
-from dualview.outcomes.truncated_normal import log_mass
 
 Array = NDArray[np.float64]
 
@@ -259,7 +259,7 @@ def inside(low: Array, high: Array) -> Array:
     mean, covariance = fit_gaussian(low[:, None], high[:, None], ["outcome"])
     sd = float(np.sqrt(covariance[0, 0]))
     a, b, width = (low - mean[0]) / sd, (high - mean[0]) / sd, (high - low) / sd
-    mass = np.exp(log_mass(a, b, width))
+    mass = np.exp(log_normal_mass(a, b, width))
     heights = (np.exp(-0.5 * end**2) / np.sqrt(2 * np.pi) for end in (a, b))
     with np.errstate(divide="ignore", invalid="ignore"):
         away = np.subtract(*heights) / mass

@@ -52,6 +52,7 @@ import pandas as pd
 from scipy.io import mmwrite
 
 from dualview._version import __version__
+from dualview.behaviors.families import NormalMixture
 from dualview.errors import ConvergenceWarning, FileError, InputError, MissingExtraError
 from dualview.files.digests import digest
 from dualview.files.spreadsheets import csv_bytes
@@ -63,7 +64,6 @@ from dualview.forum.options import GONE, ForumOptions
 from dualview.forum.roles import roles, roles_text
 from dualview.forum.scores import Evaluation, baselines, evaluate
 from dualview.mixture import DualViewMixture
-from dualview.outcomes import NormalMixture
 from dualview.runs.run import (
     Longer,
     Request,

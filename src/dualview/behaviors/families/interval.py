@@ -1,25 +1,29 @@
-"""Outcomes with normal noise that are recorded as intervals: censored or rounded numbers, and
-counts.
+"""The interval family: normal numbers that are recorded as intervals, as censored or rounded ones
+and counts are.
 
 A number y lies about its location with normal noise, on the scale of the location. What is recorded
 of it is an interval that holds it; numbers that are recorded exactly are intervals without a width.
-Counts are recorded on a scale of their own.
+Counts are recorded on a scale of their own. Before each sweep y is drawn from its normal
+distribution between the ends, and it is forgotten after it. The noise is drawn with y integrated
+out.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr
 
+from dualview.behaviors.families.base import Array, Given, Mixture, Params, Parts, Rows
+from dualview.behaviors.families.gaussian import GaussianFamily, NormalMixture, NormalOutcome
+from dualview.distributions import log_normal_mass
 from dualview.errors import InputError
+from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
 from dualview.numerics.truncated import draw_between
-from dualview.outcomes.base import Array, Mixture, Parts
-from dualview.outcomes.normal import NormalMixture, NormalOutcome
-from dualview.outcomes.truncated_normal import log_mass
 
 _EXACT_COUNTS = (
     100  # counts below it have their own probabilities in means; from it on a count is a number
@@ -80,7 +84,7 @@ def _log_density(values: Array, locations: Array, sds: Array) -> Array:
 
 
 def _log_mass(low: Array, high: Array, locations: Array, sds: Array) -> Array:
-    return log_mass((low - locations) / sds, (high - locations) / sds, (high - low) / sds)
+    return log_normal_mass((low - locations) / sds, (high - locations) / sds, (high - low) / sds)
 
 
 class IntervalOutcome(NormalOutcome):
@@ -272,3 +276,70 @@ def whole_counts(values: Array, name: str) -> None:
         raise InputError(
             f"{name} must hold counts, whole numbers from 0; got {values[wrong][0]:g}."
         )
+
+
+class Ends(NamedTuple):
+    """Lower and upper ends of what was recorded, (n,), and a number between them to start from."""
+
+    low: Array
+    high: Array
+    inside: Array
+
+
+@dataclass(frozen=True)
+class IntervalFamily(GaussianFamily):
+    """Normal numbers that are known to lie between two ends, y being :class:`Ends`.
+
+    is_open: some intervals have one end only, so that rows may leave latent vectors the tails of
+    their prior. record(numbers): the ends that other numbers (n,) would have.
+    """
+
+    is_open: bool = True
+    record: Callable[[Array], tuple[Array, Array]] | None = None
+
+    is_conjugate = False
+
+    @property
+    def hyperprior(self) -> Hyperprior:
+        """With lighter tails where intervals are open."""
+        return FINITE_VARIANCES if self.is_open else PUBLISHED
+
+    def _numbers(self, y: Any) -> Array:
+        return np.asarray(y.inside)
+
+    def _sds(self, rows: Rows, phi: Params) -> Array:
+        precision = np.broadcast_to(self.noise.precision(phi, rows.user), rows.eta.shape)
+        return np.asarray(1.0 / np.sqrt(precision))
+
+    def augment(self, rng: np.random.Generator, rows: Rows, phi: Params) -> tuple[Array, Array]:
+        """Numbers are drawn between the ends."""
+        low, high = rows.y.low - rows.eta, rows.y.high - rows.eta
+        residual = draw_between(stream_of(rng), low, high, self._sds(rows, phi))
+        return np.asarray(residual), self.noise.precision(phi, rows.user)
+
+    def redraw(self, rng: np.random.Generator, given: Given) -> Params:
+        """The noise with the numbers integrated out."""
+        return self.noise.redraw(rng, given, self.noise_likelihood(given.rows))
+
+    @staticmethod
+    def noise_likelihood(rows: Rows) -> Callable[[float, NDArray[np.intp]], float]:
+        """Log likelihood of s, of some rows."""
+        (low, high, _), eta = rows.y, rows.eta
+
+        def log_likelihood(noise: float, own: NDArray[np.intp]) -> float:
+            return float(log_probability(low[own], high[own], eta[own], noise**-0.5).sum())
+
+        return log_likelihood
+
+    def log_likelihood(self, rows: Rows, phi: Params) -> float:
+        sds = self._sds(rows, phi)
+        return float(log_probability(rows.y.low, rows.y.high, rows.eta, sds).sum())
+
+    def sample(self, rng: np.random.Generator, rows: Rows, phi: Params) -> Ends:
+        """Other numbers, and what is recorded of them."""
+        assert self.record is not None
+        numbers = super().sample(rng, rows, phi)
+        return Ends(*self.record(numbers), numbers)
+
+    def expect(self, y: Any) -> None:
+        """Numbers between ends have no factor yet."""

@@ -7,10 +7,7 @@ from scipy import sparse, stats
 from scipy.special import logsumexp
 
 import dualview as dv
-from dualview.behaviors.records import Forecast
-from dualview.errors import InputError
-from dualview.evaluation.comparison import log_likelihoods
-from dualview.outcomes import (
+from dualview.behaviors.families import (
     BinaryOutcome,
     ChoiceMixture,
     Mixture,
@@ -18,6 +15,9 @@ from dualview.outcomes import (
     NormalOutcome,
     Outcome,
 )
+from dualview.behaviors.records import Forecast
+from dualview.errors import InputError
+from dualview.evaluation.comparison import log_likelihoods
 from dualview.posterior.prediction.new_outcomes import outcomes
 
 S, N = 6, 4
@@ -67,7 +67,7 @@ def test_binary_density_and_prediction() -> None:
 def test_a_forecast_takes_an_outcome() -> None:
     with pytest.raises(
         InputError,
-        match=r"must be a dualview.outcomes.Outcome, such as NormalOutcome\(sds\).*got ndarray",
+        match=r"a dualview.behaviors.families.Outcome, such as NormalOutcome\(sds\).*got ndarray",
     ):
         forecast(np.ones(S))  # type: ignore[arg-type]
 
