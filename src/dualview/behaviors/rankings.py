@@ -18,7 +18,8 @@ from dualview.behaviors.families import (
     RankingOutcome,
 )
 from dualview.behaviors.likelihoods.user_rows import UserRows
-from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
+from dualview.behaviors.panel import Panel, design_matrix
+from dualview.behaviors.per_user import PerUser
 from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, index_names, names_text
 from dualview.errors import AbsentError, InputError
@@ -233,8 +234,7 @@ class Rankings(PerUser):
         units = Whitening.of(self._latent_prior())
         panel, orders = self._panel_in(self._order, units.factor)
         scored = panel._replace(outcome=orders.scores())
-        estimate = units.vectors(posterior_means(scored.squares, scored.weighted, 1.0))
-        return estimate[:, 0] if self.n_dims == 1 else estimate
+        return self._estimates(units, scored.squares, scored.weighted)
 
     def _check_fit(self) -> None:
         _ = self.observed

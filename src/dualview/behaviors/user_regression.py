@@ -44,7 +44,8 @@ from dualview.behaviors.noise import (
     residual_variance,
     worth,
 )
-from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
+from dualview.behaviors.panel import Panel, design_matrix, posterior_means
+from dualview.behaviors.per_user import PerUser
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
 from dualview.behaviors.records import (
     Array,
@@ -446,7 +447,7 @@ class UserRegression(PerUser):
             len(self),
         )
         if self.recorded is None:
-            return UserRows(panel, self._family())
+            return UserRows(panel, self._learned())
         roots, order, low, high = self._roots, self._order, *self._ends
         sds = np.full(len(known), sd) if roots is None else sd / roots
 
@@ -465,7 +466,7 @@ class UserRegression(PerUser):
         family = IntervalFamily(self._noise(), is_open, record)
         return UserRows(panel, family, values=Ends(working(low), working(high), panel.outcome))
 
-    def _family(self) -> Family:
+    def _learned(self) -> Family:
         """Of exact numbers."""
         if self.noise == "student":
             return StudentFamily(self._noise_prior, Tails(self.degrees_of_freedom))
