@@ -10,6 +10,7 @@ from dualview.behaviors.families.interval import (
 )
 from dualview.behaviors.families.logit import BinaryOutcome, ChoiceMixture, LogitFamily
 from dualview.behaviors.families.ordinal import LevelMixture, Levels, OrdinalFamily, OrdinalOutcome
+from dualview.behaviors.families.poisson import PoissonFamily, PoissonOutcome
 from dualview.behaviors.families.ranking import (
     Orders,
     RankedRows,
@@ -39,6 +40,8 @@ __all__ = [
     "OrdinalOutcome",
     "Outcome",
     "Parts",
+    "PoissonFamily",
+    "PoissonOutcome",
     "RankedRows",
     "RankingFamily",
     "RankingMixture",

@@ -23,7 +23,7 @@ from dualview.behaviors.families.base import Array, Outcome, Users
 from dualview.behaviors.records import Prior
 
 _HOLD = 1e8  # precision with which rows are held during a sweep
-_DOF = 5.0  # of proposals
+_DOF = 10.0  # of proposals
 _MOST_STEPS = 20  # of Newton's method
 _LONGEST = 2.0  # change of a location in one of them
 _CONVERGED = 1e-6

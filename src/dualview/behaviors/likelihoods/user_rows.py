@@ -70,6 +70,8 @@ class UserRows(Likelihood):
         return self.panel.design if n_answers == 1 else np.repeat(self.panel.design, n_answers, 0)
 
     def with_offset(self, offset: Array) -> Self:
+        if not self.family.has_augmentation:
+            raise self._lacks("augment", "cannot have effects outside the mixture")
         _ = self._loads, self._answer_design  # made once for all offsets
         return with_field(self, "offset", offset)
 
