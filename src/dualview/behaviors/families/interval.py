@@ -11,7 +11,7 @@ out.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,8 +19,8 @@ from scipy.special import log_ndtr, ndtr
 
 from dualview.behaviors.families.base import Array, Given, Mixture, Params, Parts, Rows
 from dualview.behaviors.families.gaussian import GaussianFamily, NormalMixture, NormalOutcome
+from dualview.behaviors.recorded import Recorded
 from dualview.distributions import log_normal_mass
-from dualview.errors import InputError
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
 from dualview.numerics.truncated import draw_between
@@ -28,37 +28,6 @@ from dualview.numerics.truncated import draw_between
 _EXACT_COUNTS = (
     100  # counts below it have their own probabilities in means; from it on a count is a number
 )
-
-
-class Record(Protocol):
-    """How numbers are recorded, and what is recorded of counts."""
-
-    @property
-    def is_count(self) -> bool:
-        """Whether counts are recorded."""
-
-    @property
-    def lowest(self) -> float:
-        """The lowest count that is possible."""
-
-    def checked(self, y: Any, n: int) -> Array:
-        """What was recorded of n outcomes, (n,) or ends (n, 2); an error where it cannot be."""
-
-    def intervals(self, recorded: Array) -> tuple[Array, Array]:
-        """Lower and upper ends (n,) of what was recorded, on the scale of the locations."""
-
-    def values(self, x: Array) -> Array:
-        """What is recorded of numbers (…) on the scale of the locations."""
-
-    def observed_again(self, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-        """Ends of other numbers x (n,), where those that were recorded had these ends."""
-
-    def scaled(self, values: Array) -> Array:
-        """Numbers in the user's units on the scale of the locations."""
-
-    @property
-    def is_logarithmic(self) -> bool:
-        """Whether that scale is log1p."""
 
 
 def log_probability(low: Array, high: Array, locations: Array, sds: Any) -> Array:
@@ -91,7 +60,7 @@ class IntervalOutcome(NormalOutcome):
     """Numbers with normal noise about their locations, of which intervals are recorded; sds as in
     :class:`NormalOutcome`."""
 
-    def __init__(self, sds: ArrayLike | Callable[[slice], Array], record: Record) -> None:
+    def __init__(self, sds: ArrayLike | Callable[[slice], Array], record: Recorded) -> None:
         super().__init__(sds)
         self.record = record
 
@@ -136,7 +105,7 @@ class IntervalMixture(NormalMixture):
     has_gaps = True
 
     def __init__(
-        self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Record
+        self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Recorded
     ) -> None:
         super().__init__(n, n_components, parts)
         self._record = record
@@ -171,7 +140,7 @@ class CountMixture(Mixture):
     has_gaps = True
 
     def __init__(
-        self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Record
+        self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Recorded
     ) -> None:
         super().__init__(n, n_components, parts)
         self._record = record
@@ -267,15 +236,6 @@ def _exponential_part(power: int, bound: float, locations: Array, sds: Array) ->
     with np.errstate(over="ignore", invalid="ignore"):
         total = moment(2) - 2.0 * moment(1) + moment(0)
     return np.where(np.isfinite(total), total, np.inf)
-
-
-def whole_counts(values: Array, name: str) -> None:
-    """Raise where numbers are not whole or below 0."""
-    wrong = (values != np.round(values)) | (values < 0)
-    if wrong.any():
-        raise InputError(
-            f"{name} must hold counts, whole numbers from 0; got {values[wrong][0]:g}."
-        )
 
 
 class Ends(NamedTuple):

@@ -140,8 +140,8 @@ class UserRows(Likelihood):
         if self.n_coefficients:
             params = params | {"coefficients": self._coefficients(rng, params, terms)}
         given = Given(self.rows(latent, params), self._phi(params), terms, prior.z)
-        own = {"coefficients": params["coefficients"]} if self.n_coefficients else {}
-        return latent, self.family.redraw(rng, given) | own
+        kept = {"coefficients": params["coefficients"]} if "coefficients" in params else {}
+        return latent, self.family.redraw(rng, given) | kept
 
     def _coefficients(self, rng: np.random.Generator, params: Params, terms: Terms) -> Array:
         root, n = np.sqrt(terms.precision), self.n_coefficients
