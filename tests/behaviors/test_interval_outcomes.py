@@ -9,7 +9,10 @@ from scipy.stats import kstest, norm, truncnorm
 import dualview as dv
 from dualview.behaviors import behavior_from
 from dualview.behaviors.families import CountMixture, IntervalMixture, Parts
-from dualview.behaviors.families.interval import IntervalFamily, log_probability
+from dualview.behaviors.families.base import Moments
+from dualview.behaviors.families.gaussian import NoiseFactor
+from dualview.behaviors.families.interval import Ends, IntervalFamily, log_probability
+from dualview.behaviors.likelihoods.soft import SoftPrior
 from dualview.behaviors.recorded import inside
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
@@ -125,7 +128,59 @@ def test_residuals_of_terms_lie_between_the_ends():
     np.testing.assert_allclose(outcome[exact], low[exact])
     assert (outcome[~exact] > low[~exact]).all()
     assert likelihood.conjugate(params) is None
-    assert not likelihood.can_approximate
+    assert likelihood.can_approximate
+    assert not regression("censored", noise="cluster").prepare(None)[1].can_approximate
+
+
+@pytest.mark.parametrize("kind", OUTCOMES)
+def test_the_variational_bound_rises_to_less_than_the_evidence(kind):
+    """Of users with a known prior N(0, I) of vectors; the evidence is by nodes about q and a grid
+    of ln s."""
+    _, likelihood = regression(kind).prepare(None)
+    q = likelihood.approximate()
+    far = SoftPrior(
+        np.ones((1, N_USERS)), np.eye(2)[None], 1e12 * np.eye(2), np.zeros(2), np.zeros((1, 2))
+    )
+    bounds = []
+    for _ in range(60):
+        q = q.with_latent(far).with_params()
+        means_part = 0.5 * np.log(1e12) * 2 - np.log(2 * np.pi)  # ln p(μ) and its entropy
+        prior = -0.5 * (q.means**2).sum() - 0.5 * np.trace(q.covariances.sum(axis=0))
+        prior -= N_USERS * np.log(2 * np.pi)
+        means_part -= 0.5 * 1e12 * np.trace(q._covariance)
+        bounds.append(q.bound() + prior + means_part)
+    assert (np.diff(bounds) > -1e-6).all()
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    grid = np.array([(a, b) for a in nodes for b in nodes])
+    log_weights = np.log(np.outer(weights, weights).ravel()) + 0.5 * (grid**2).sum(axis=1)
+    panel, (low, high, _) = likelihood.panel, likelihood.observed
+    by_noise, places = [], np.linspace(-4.0, 4.0, 81)
+    for noise in np.exp(places):
+        total = likelihood.family.noise.prior.working.log_density(noise)
+        for u in range(N_USERS):
+            own, root = panel.user == u, 1.3 * np.linalg.cholesky(q.covariances[u])
+            vectors = q.means[u] + grid @ root.T
+            values = log_probability(
+                low[own], high[own], vectors @ panel.design[own].T, noise**-0.5
+            )
+            values = values.sum(axis=1) - 0.5 * (vectors**2).sum(axis=1) - np.log(2 * np.pi)
+            total += np.logaddexp.reduce(values + log_weights) + np.log(np.linalg.det(root))
+        by_noise.append(total)
+    evidence = np.logaddexp.reduce(by_noise + places) + np.log(places[1] - places[0])
+    assert bounds[-1] < evidence
+
+
+def test_exact_numbers_have_the_bound_of_a_regression():
+    _, likelihood = regression("censored").prepare(None)
+    y = likelihood.observed
+    exact = Ends(y.inside, y.inside, y.inside)
+    factor = likelihood.family.expect(exact)
+    mean = np.random.default_rng(1).normal(size=len(y.inside))
+    moments = Moments(mean, lambda: 3.0, lambda: np.full(len(mean), 3.0 / len(mean)))
+    plain = NoiseFactor(factor.prior).updated(y.inside, moments)
+    factor = factor.updated(exact, moments)
+    assert factor.noise == plain.noise
+    assert factor.bound(exact, moments) == pytest.approx(plain.bound(y.inside, moments))
 
 
 def test_a_place_inside_intervals_for_first_estimates():

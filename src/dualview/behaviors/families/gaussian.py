@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -323,23 +323,23 @@ class NoiseFactor(FamilyFactor):
         residual = y - moments.mean
         return float(residual @ residual) + moments.total
 
-    def updated(self, y: Any, moments: Moments) -> "NoiseFactor":
+    def updated(self, y: Any, moments: Moments) -> Self:
         if self.prior is None:
             return self
-        misfit = self._misfit(y, moments)
-        return replace(self, noise=G(self.prior.dof + len(y), self.prior.inverse_scale + misfit))
+        n, misfit = len(moments.mean), self._misfit(y, moments)
+        return replace(self, noise=G(self.prior.dof + n, self.prior.inverse_scale + misfit))
 
     def bound(self, y: Any, moments: Moments) -> float:
-        misfit = self._misfit(y, moments)
+        n, misfit = len(moments.mean), self._misfit(y, moments)
         if self.prior is None:
-            return -0.5 * (len(y) * math.log(2.0 * math.pi) + misfit)
-        return expected_log_noise(self.noise, len(y), misfit, self.prior)
+            return -0.5 * (n * math.log(2.0 * math.pi) + misfit)
+        return expected_log_noise(self.noise, n, misfit, self.prior)
 
     def numbers(self) -> Array:
         """ln of the inverse scale of q(s)."""
         return np.log([] if self.prior is None else [self.noise.inverse_scale])
 
-    def with_numbers(self, numbers: Array) -> "NoiseFactor":
+    def with_numbers(self, numbers: Array) -> Self:
         if self.prior is None:
             return self
         return replace(self, noise=G(self.noise.dof, float(np.exp(numbers[0]))))

@@ -9,18 +9,32 @@ out.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr
 
-from dualview.behaviors.families.base import Array, Given, Mixture, Params, Parts, Rows
-from dualview.behaviors.families.gaussian import GaussianFamily, NormalMixture, NormalOutcome
+from dualview.behaviors.families.base import (
+    Array,
+    Given,
+    Mixture,
+    Moments,
+    Params,
+    Parts,
+    Rows,
+)
+from dualview.behaviors.families.gaussian import (
+    GaussianFamily,
+    NoiseFactor,
+    NormalMixture,
+    NormalOutcome,
+)
 from dualview.behaviors.recorded import Recorded
 from dualview.distributions import log_normal_mass
+from dualview.interval_gaussian import truncated_moments
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
 from dualview.numerics.truncated import draw_between
@@ -301,5 +315,45 @@ class IntervalFamily(GaussianFamily):
         numbers = super().sample(rng, rows, phi)
         return Ends(*self.record(numbers), numbers)
 
-    def expect(self, y: Any) -> None:
-        """Numbers between ends have no factor yet."""
+    def expect(self, y: Any) -> "IntervalFactor | None":
+        of_noise = super().expect(y)
+        if of_noise is None:
+            return None
+        return IntervalFactor(of_noise.prior, of_noise.noise, y.inside, np.zeros(len(y.low)))
+
+
+@dataclass(frozen=True)
+class IntervalFactor(NoiseFactor):
+    """q(s) Π_i q(y_i): numbers y_i have normal distributions about E η_i with precision E s between
+    their ends.
+
+    numbers_mean, numbers_variance (n,): of the y_i. entropy: of all of them that are not exact.
+    """
+
+    numbers_mean: Array = field(default_factory=lambda: np.empty(0))
+    numbers_variance: Array = field(default_factory=lambda: np.empty(0))
+    entropy: float = 0.0
+
+    def messages(self, y: Any) -> tuple[Array | float, Array]:  # noqa: ARG002
+        return self.noise.mean, self.numbers_mean
+
+    def _misfit(self, y: Any, moments: Moments) -> float:  # noqa: ARG002
+        return super()._misfit(self.numbers_mean, moments) + float(self.numbers_variance.sum())
+
+    def updated(self, y: Any, moments: Moments) -> Self:
+        completed = self._completed(y, moments.mean)
+        return super(IntervalFactor, completed).updated(y, moments)
+
+    def _completed(self, y: Ends, eta: Array) -> Self:
+        """q(y) given that of the locations and of the noise."""
+        sd, wide = self.noise.mean**-0.5, y.low < y.high
+        low, high = (y.low[wide] - eta[wide]) / sd, (y.high[wide] - eta[wide]) / sd
+        away, spread = truncated_moments(low, high)
+        mean, variance = np.array(y.low), np.zeros(len(wide))
+        mean[wide], variance[wide] = eta[wide] + sd * away, sd**2 * spread
+        log_mass = log_normal_mass(low, high, (y.high - y.low)[wide] / sd)
+        own = log_mass + 0.5 * (np.log(2.0 * np.pi * sd**2) + spread + away**2)
+        return replace(self, numbers_mean=mean, numbers_variance=variance, entropy=float(own.sum()))
+
+    def bound(self, y: Any, moments: Moments) -> float:
+        return super().bound(y, moments) + self.entropy

@@ -33,10 +33,11 @@ def inverses(matrices: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class JointVectors(LatentApproximation):
-    """q(f, μ): f_u | μ ~ N(offsets_u + gains_u μ, conditionals_u), μ ~ N(mean, M⁻¹).
+class SoftRows(LatentApproximation):
+    """q(f, μ), and the family's factor, of a likelihood of rows of one user each, (V3) and (V4).
 
-    offsets (U, q), gains (U, q, K q), conditionals (U, q, q), mean (K q,), system: M.
+    f_u | μ ~ N(offsets_u + gains_u μ, conditionals_u), μ ~ N(mean, M⁻¹): offsets (U, q), gains (U,
+    q, K q), conditionals (U, q, q), mean (K q,), system: M.
     """
 
     offsets: Array
@@ -44,17 +45,20 @@ class JointVectors(LatentApproximation):
     conditionals: Array
     mean: Array
     system: Array
+    likelihood: Any
+    factor: FamilyFactor
 
     joint = True
 
-    @staticmethod
-    def begin(squares: Array, weighted: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """q under a prior N(0, I), given what observations say; there are no components yet."""
+    @classmethod
+    def start(cls, likelihood: Any, factor: FamilyFactor) -> "SoftRows":
+        """Under a prior N(0, I) with the factor as it starts; there are no components yet."""
+        squares, weighted = _messages(likelihood, factor)
         n_users, n_dims = weighted.shape
         conditionals = inverses(np.eye(n_dims) + squares)
         offsets = np.einsum("uij,uj->ui", conditionals, weighted)
-        nothing = np.zeros((n_users, n_dims, 0))
-        return offsets, nothing, conditionals, np.zeros(0), np.zeros((0, 0))
+        nothing = np.zeros((n_users, n_dims, 0)), conditionals, np.zeros(0), np.zeros((0, 0))
+        return cls(offsets, *nothing, likelihood, factor).with_params()
 
     @property
     def _n_dims(self) -> int:
@@ -145,20 +149,6 @@ class JointVectors(LatentApproximation):
             float(np.sum(standard**2))
             + float((flat - self.mean) @ self.system @ (flat - self.mean))
         )
-
-
-@dataclass(frozen=True)
-class SoftRows(JointVectors):
-    """q(f, μ) and the family's factor, of a likelihood of rows of one user each, (V3) and (V4)."""
-
-    likelihood: Any
-    factor: FamilyFactor
-
-    @classmethod
-    def start(cls, likelihood: Any, factor: FamilyFactor) -> "SoftRows":
-        """Under a prior N(0, I) with the factor as it starts; there are no components yet."""
-        begun = cls.begin(*_messages(likelihood, factor))
-        return cls(*begun, likelihood, factor).with_params()
 
     def with_latent(self, prior: SoftPrior) -> "SoftRows":
         return self.solved(prior, *_messages(self.likelihood, self.factor))
