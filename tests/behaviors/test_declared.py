@@ -114,12 +114,12 @@ class TestLikelihood:
     def test_what_is_asked_for_and_missing(self) -> None:
         with pytest.raises(
             NotImplementedError,
-            match=r"^UserRows cannot be redrawn inside the sweep: it lacks `conjugate`\.$",
+            match=r"^UserRows of a LogitFamily cannot be redrawn .*: it lacks `conjugate`\.$",
         ):
             likelihood("binary").params_of(1.0, np.empty(0))
         with pytest.raises(
             NotImplementedError,
-            match=r"^UserRows asks for a joint draw .* it lacks `redraw_together`\.$",
+            match=r"^UserRows of a GaussianFamily asks for .* it lacks `redraw_together`\.$",
         ):
             likelihood("regressions").redraw_together(
                 np.random.default_rng(0), None, {}, None, None

@@ -158,7 +158,9 @@ class UserRows(Likelihood):
         terms = Terms(*self._loads, np.empty(len(outcome)), noise, **fields)
         return terms, Conjugate.none()._replace(outcome=outcome)
 
-    def params_of(self, noise_precision: float, coefficients: Array) -> Params:  # noqa: ARG002
+    def params_of(self, noise_precision: float, coefficients: Array) -> Params:
+        if not self.family.is_conjugate:
+            return super().params_of(noise_precision, coefficients)
         return {"noise_precision": noise_precision}
 
     @property
@@ -214,8 +216,18 @@ class UserRows(Likelihood):
         self, rng: np.random.Generator, latent: Array, params: Params, prior: Prior
     ) -> Array:
         """Latent vectors after a Metropolis step."""
-        rows, phi = self.rows(latent, params), self._phi(params)
-        outcome = self.family.outcome(phi, rows)
-        rest = rows.eta - self.panel.expected(latent)
-        observed = metropolis.Observed(self.panel.user, self.panel.design, rest, rows.y, outcome)
-        return metropolis.redraw_vectors(rng, observed, prior, latent)
+        if prior.pooled:
+            raise self._lacks("augment", "cannot be of users who share their cluster's vector")
+        panel, rows = self.panel, self.rows(latent, params)
+        means = prior.means[prior.z] + (0.0 if prior.shift is None else prior.shift)
+        precisions = (prior.factors @ np.swapaxes(prior.factors, 1, 2))[prior.z]
+        rest = rows.eta - panel.expected(latent)
+        outcome = self.family.outcome(self._phi(params), rows)
+        target = metropolis.Target(
+            means, precisions, panel.user, panel.design, rest, rows.y, outcome
+        )
+        return metropolis.step(rng, target, latent)
+
+    def _lacks(self, ability: str, consequence: str) -> NotImplementedError:
+        name = type(self.family).__name__
+        return NotImplementedError(f"UserRows of a {name} {consequence}: it lacks `{ability}`.")
