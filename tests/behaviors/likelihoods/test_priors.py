@@ -17,10 +17,9 @@ from dualview.behaviors.families.noise import TYPICAL, NoisePrior
 from dualview.behaviors.families.ordinal import CutPrior, Known
 from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
-from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.units import GaussianPrior, Whitening
-from rows import normal_rows
+from rows import interval_rows, normal_rows, own_noise_rows, student_rows
 from yardsticks import check_law
 
 N_USERS, N, LEVELS, N_DRAWS = 5, 14, 3, 1000
@@ -55,11 +54,11 @@ def with_effects() -> WithEffects:
 
 
 LIKELIHOODS: dict[str, Callable[[], Any]] = {
-    "normal": lambda: UserRows(PANEL, PRIOR),
-    "normal, noise by cluster": lambda: UserRows(PANEL, PRIOR, by_cluster=True),
-    "intervals": lambda: UserRows(PANEL, PRIOR, low=OUTCOME - 0.3, high=OUTCOME + 0.5),
-    "student": lambda: UserRows(PANEL, PRIOR),
-    "each user's own": lambda: UserRows(PANEL, PRIOR),
+    "normal": lambda: normal_rows(PANEL, PRIOR),
+    "normal, noise by cluster": lambda: normal_rows(PANEL, PRIOR, by_cluster=True),
+    "intervals": lambda: interval_rows(PANEL, PRIOR, low=OUTCOME - 0.3, high=OUTCOME + 0.5),
+    "student": lambda: student_rows(PANEL, PRIOR),
+    "each user's own": lambda: own_noise_rows(PANEL, PRIOR),
     "effects": with_effects,
 }
 
