@@ -186,9 +186,19 @@ class TestBehavior:
 
     def test_what_every_one_must_have(self) -> None:
         with pytest.raises(TypeError, match=r"Behavior.*ridge_estimate"):
-            type("MyBehavior", (PerUser,), {"prepare": None})()
+            type("MyBehavior", (Behavior,), {"prepare": None})()
         with pytest.raises(TypeError, match=r"Behavior.*forecast"):
             type("MyBehavior", (Behavior,), {"prepare": None, "ridge_estimate": None})()
+
+    def test_rows_of_users_need_a_family(self) -> None:
+        """With one they are fitted and start without further code."""
+
+        class Plain(Effects):
+            prepare, ridge_estimate = PerUser.prepare, PerUser.ridge_estimate
+
+        for ask in (lambda: Plain().prepare(None), lambda: Plain().ridge_estimate()):
+            with pytest.raises(InputError, match=r"^Plain cannot be fitted: it lacks `_learned`"):
+                ask()
 
     def test_a_family_or_a_forecast(self) -> None:
         """One of both is needed: with a family, the forecast is the common one."""
