@@ -1,6 +1,8 @@
 """Outcomes: log densities given locations, the predictive distributions they choose, and a kind
 from outside the package."""
 
+import importlib
+
 import numpy as np
 import pytest
 from scipy import sparse, stats
@@ -152,3 +154,13 @@ def test_means_that_rest_on_few_components_are_told() -> None:
     assert abs(mixture.mean[1]) > 1e8
     few = NormalMixture.over_draws(2, lambda cases: locations[:20, cases], np.ones(20))
     assert not few.mean_unsure.any()
+
+
+def test_former_addresses_work_and_warn() -> None:
+    for module, name in (("outcomes", "NormalOutcome"), ("behaviors.panel", "PerUser")):
+        former = importlib.import_module(f"dualview.{module}")
+        with pytest.warns(FutureWarning, match=r"will go in the next release"):
+            found = getattr(former, name)
+        assert found.__name__ == name
+        with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+            former.Nothing  # noqa: B018

@@ -324,6 +324,9 @@ class NoiseFactor(FamilyFactor):
         return float(residual @ residual) + moments.total
 
     def updated(self, y: Any, moments: Moments) -> Self:
+        return self._with_noise(y, moments)
+
+    def _with_noise(self, y: Any, moments: Moments) -> Self:
         if self.prior is None:
             return self
         n, misfit = len(moments.mean), self._misfit(y, moments)

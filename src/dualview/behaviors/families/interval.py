@@ -341,8 +341,7 @@ class IntervalFactor(NoiseFactor):
         return super()._misfit(self.numbers_mean, moments) + float(self.numbers_variance.sum())
 
     def updated(self, y: Any, moments: Moments) -> Self:
-        completed = self._completed(y, moments.mean)
-        return super(IntervalFactor, completed).updated(y, moments)
+        return self._completed(y, moments.mean)._with_noise(y, moments)
 
     def _completed(self, y: Ends, eta: Array) -> Self:
         """q(y) given that of the locations and of the noise."""

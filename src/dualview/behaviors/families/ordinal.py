@@ -54,6 +54,7 @@ class Levels:
             raise InputError(
                 f"Levels must be one-dimensional, one per case; got shape {given.shape}."
             )
+        strange: list[Any]
         if given.dtype.kind in "biuf":
             keys = given.astype(float)
             found = np.minimum(np.searchsorted(self.values, keys), len(self.values) - 1)

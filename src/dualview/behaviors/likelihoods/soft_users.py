@@ -202,5 +202,5 @@ def _messages(likelihood: Any, factor: FamilyFactor) -> tuple[Array, Array]:
         responses = responses - likelihood.constant
     if np.ndim(weights) == 0:
         return weights * panel.squares, weights * panel._replace(outcome=responses).weighted
-    rows = panel._replace(design=panel.design * np.sqrt(weights)[:, None])
+    rows = panel._replace(design=panel.design * np.sqrt(np.asarray(weights))[:, None])
     return rows.squares, panel._replace(outcome=weights * responses).weighted
