@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
 
+from dualview.behaviors.families.interval import log_probability
 from dualview.behaviors.recorded import Recorded
-from dualview.outcomes.interval import log_probability
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -39,6 +39,7 @@ from dualview.numerics.messages import Terms
 from dualview.views import GaussianState, SharedVectorState
 from dualview.views.blocked import BlockedState
 from dualview.views.gaussian import density as densities
+from rows import residual as residual_of
 
 ACCEPT = 4.5
 REJECT = 6.0
@@ -396,7 +397,7 @@ def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:
         residual = (
             likelihood.residual(latent, coefficients)
             if panel is None
-            else likelihood.residual(latent)
+            else residual_of(likelihood, latent)
         )
         outcome = likelihood.outcome if panel is None else panel.outcome
         noise = np.asarray(params["noise_precision"])
@@ -408,7 +409,7 @@ def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:
         result["residual_fit"] = float(np.arctan(residual**2 * noise).mean())
         result["outcome_size"] = float(np.log(np.abs(outcome)).mean())
     else:
-        odds, outcome = likelihood.log_odds(latent, coefficients), likelihood.panel.outcome
+        odds, outcome = likelihood.rows(latent, params).eta, likelihood.panel.outcome
         result["yes"] = float(outcome.mean())
         result["odds"] = float(np.arctan(odds).mean())
         result["odds_fit"] = float((np.arctan(odds) * (outcome - 0.5)).mean())

@@ -11,8 +11,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import nbinom, norm, poisson
 
+from dualview.behaviors.families import IntervalOutcome
 from dualview.behaviors.recorded import recorded_outcome
-from dualview.outcomes import IntervalOutcome
 
 ROOT = Path(__file__).parents[1]
 COUNTS = np.arange(3000.0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
 from dualview.columns import Column
-from dualview.outcomes.truncated_normal import log_mass
+from dualview.distributions import log_normal_mass
 
 Array = NDArray[np.float64]
 
@@ -32,7 +32,9 @@ class Normals(NamedTuple):
         """ln of the probability between two bounds (n,), (n,)."""
         bounds = [(end[:, None] - self.means) / self.sds for end in (low, high)]
         return np.asarray(
-            logsumexp(log_mass(*bounds, (high - low)[:, None] / self.sds), b=self.weights, axis=1)
+            logsumexp(
+                log_normal_mass(*bounds, (high - low)[:, None] / self.sds), b=self.weights, axis=1
+            )
         )
 
     def log_density(self, x: Array) -> Array:

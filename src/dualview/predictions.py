@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior, SeveralBehaviors
+from dualview.behaviors.families import Mixture, NormalMixture
 from dualview.behaviors.naming import is_several
 from dualview.behaviors.records import Forecast
 from dualview.checks import whole_number
 from dualview.errors import InputError
 from dualview.inputs.new_users import among_new_users, new_features, new_ids
-from dualview.outcomes import Mixture, NormalMixture
 from dualview.posterior import Posterior
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.imputation import Imputation, imputed_of_fit, imputed_of_new

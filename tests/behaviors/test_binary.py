@@ -11,8 +11,8 @@ from scipy.stats import norm
 
 import dualview as dv
 from dualview.behaviors import Behavior
+from dualview.behaviors.families import ChoiceMixture, Parts
 from dualview.errors import DataWarning, InputError
-from dualview.outcomes import ChoiceMixture, Parts
 from dualview.posterior.prediction.predictive import WeightedDraws
 from dualview.units import GaussianPrior
 

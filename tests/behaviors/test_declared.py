@@ -13,7 +13,7 @@ import dualview as dv
 from dualview.behaviors import behavior_from
 from dualview.behaviors.base import Behavior, Likelihood, Terms
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
-from dualview.behaviors.panel import PerUser
+from dualview.behaviors.per_user import PerUser
 from dualview.errors import InputError
 from dualview.model import Model
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED
@@ -114,12 +114,12 @@ class TestLikelihood:
     def test_what_is_asked_for_and_missing(self) -> None:
         with pytest.raises(
             NotImplementedError,
-            match=r"^LogitPanel cannot be redrawn inside the sweep: it lacks `conjugate`\.$",
+            match=r"^UserRows of a LogitFamily cannot be redrawn .*: it lacks `conjugate`\.$",
         ):
             likelihood("binary").params_of(1.0, np.empty(0))
         with pytest.raises(
             NotImplementedError,
-            match=r"^PanelRegression asks for a joint draw .* it lacks `redraw_together`\.$",
+            match=r"^UserRows of a GaussianFamily asks for .* it lacks `redraw_together`\.$",
         ):
             likelihood("regressions").redraw_together(
                 np.random.default_rng(0), None, {}, None, None
@@ -186,9 +186,19 @@ class TestBehavior:
 
     def test_what_every_one_must_have(self) -> None:
         with pytest.raises(TypeError, match=r"Behavior.*ridge_estimate"):
-            type("MyBehavior", (PerUser,), {"prepare": None})()
+            type("MyBehavior", (Behavior,), {"prepare": None})()
         with pytest.raises(TypeError, match=r"Behavior.*forecast"):
             type("MyBehavior", (Behavior,), {"prepare": None, "ridge_estimate": None})()
+
+    def test_rows_of_users_need_a_family(self) -> None:
+        """With one they are fitted and start without further code."""
+
+        class Plain(Effects):
+            prepare, ridge_estimate = PerUser.prepare, PerUser.ridge_estimate
+
+        for ask in (lambda: Plain().prepare(None), lambda: Plain().ridge_estimate()):
+            with pytest.raises(InputError, match=r"^Plain cannot be fitted: it lacks `_learned`"):
+                ask()
 
     def test_a_family_or_a_forecast(self) -> None:
         """One of both is needed: with a family, the forecast is the common one."""

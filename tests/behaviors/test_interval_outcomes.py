@@ -8,15 +8,17 @@ from scipy.stats import kstest, norm, truncnorm
 
 import dualview as dv
 from dualview.behaviors import behavior_from
-from dualview.behaviors.likelihoods.interval import IntervalRegression
+from dualview.behaviors.families import CountMixture, IntervalMixture, Parts
+from dualview.behaviors.families.base import Moments
+from dualview.behaviors.families.gaussian import NoiseFactor
+from dualview.behaviors.families.interval import Ends, IntervalFamily, log_probability
+from dualview.behaviors.likelihoods.soft import SoftPrior
 from dualview.behaviors.recorded import inside
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED
 from dualview.numerics.streams import stream_of
 from dualview.numerics.truncated import draw_between
-from dualview.outcomes import CountMixture, IntervalMixture, Parts
-from dualview.outcomes.interval import log_probability
 from dualview.units import GaussianPrior
 
 N_USERS = 8
@@ -67,7 +69,7 @@ def test_the_likelihood_is_that_of_normal_intervals(kind, weights):
         np.random.default_rng(1),
     )
     units, likelihood = behavior.prepare(GaussianPrior([1.5, -0.2], [[2.0, 0.1], [0.1, 1.0]]))
-    assert isinstance(likelihood, IntervalRegression)
+    assert isinstance(likelihood.family, IntervalFamily)
     assert likelihood.hyperprior is (PUBLISHED if kind == "rounded" else FINITE_VARIANCES)
     differences = []
     for noise in (0.2, 0.6):
@@ -77,9 +79,11 @@ def test_the_likelihood_is_that_of_normal_intervals(kind, weights):
                 -1.0, 1.0, 60
             )
             sd = np.sqrt(
-                likelihood.noise_prior.variance / noise / (1.0 if weights is None else weights)
+                likelihood.family.noise.prior.variance
+                / noise
+                / (1.0 if weights is None else weights)
             )
-            prior = likelihood._working_prior.log_density(noise)
+            prior = likelihood.family.noise.prior.working.log_density(noise)
             direct = by_definition(*ends_of(kind), mean, sd).sum() + prior
             differences.append(likelihood.log_density(working, {"noise_precision": noise}) - direct)
     np.testing.assert_allclose(differences, differences[0], atol=1e-8)
@@ -92,7 +96,9 @@ def test_the_noise_has_the_conditional_of_the_joint_density(kind, noise):
     _, likelihood = regression(kind, noise=noise).prepare(None)
     latent, z = np.random.default_rng(2).normal(size=(N_USERS, 2)), np.arange(N_USERS) % 2
     own = np.arange(60) if noise == "shared" else np.flatnonzero(z[likelihood.panel.user] == 0)
-    conditional, differences = likelihood.noise_density(latent, own), []
+    hidden = likelihood.family.noise_likelihood(likelihood.rows(latent, {}))
+    conditional = likelihood.family.noise.prior.log_density(lambda value: hidden(value, own))
+    differences = []
     for log_noise in np.linspace(-1.0, 2.0, 7):
         value = np.exp(log_noise)
         params = {"noise_precision": value if noise == "shared" else np.where(z == 0, value, 0.7)}
@@ -117,11 +123,64 @@ def test_residuals_of_terms_lie_between_the_ends():
     latent, params = likelihood.start(np.random.default_rng(0))
     terms = likelihood.terms(np.random.default_rng(1), latent, params)
     outcome = terms.residual + likelihood.panel.expected(latent)
-    exact = likelihood.low == likelihood.high
-    np.testing.assert_allclose(outcome[exact], likelihood.low[exact])
-    assert (outcome[~exact] > likelihood.low[~exact]).all()
+    low, high, _ = likelihood.observed
+    exact = low == high
+    np.testing.assert_allclose(outcome[exact], low[exact])
+    assert (outcome[~exact] > low[~exact]).all()
     assert likelihood.conjugate(params) is None
-    assert not likelihood.can_approximate
+    assert likelihood.can_approximate
+    assert not regression("censored", noise="cluster").prepare(None)[1].can_approximate
+
+
+@pytest.mark.parametrize("kind", OUTCOMES)
+def test_the_variational_bound_rises_to_less_than_the_evidence(kind):
+    """Of users with a known prior N(0, I) of vectors; the evidence is by nodes about q and a grid
+    of ln s."""
+    _, likelihood = regression(kind).prepare(None)
+    q = likelihood.approximate()
+    far = SoftPrior(
+        np.ones((1, N_USERS)), np.eye(2)[None], 1e12 * np.eye(2), np.zeros(2), np.zeros((1, 2))
+    )
+    bounds = []
+    for _ in range(60):
+        q = q.with_latent(far).with_params()
+        means_part = 0.5 * np.log(1e12) * 2 - np.log(2 * np.pi)  # ln p(μ) and its entropy
+        prior = -0.5 * (q.means**2).sum() - 0.5 * np.trace(q.covariances.sum(axis=0))
+        prior -= N_USERS * np.log(2 * np.pi)
+        means_part -= 0.5 * 1e12 * np.trace(q._covariance)
+        bounds.append(q.bound() + prior + means_part)
+    assert (np.diff(bounds) > -1e-6).all()
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    grid = np.array([(a, b) for a in nodes for b in nodes])
+    log_weights = np.log(np.outer(weights, weights).ravel()) + 0.5 * (grid**2).sum(axis=1)
+    panel, (low, high, _) = likelihood.panel, likelihood.observed
+    by_noise, places = [], np.linspace(-4.0, 4.0, 81)
+    for noise in np.exp(places):
+        total = likelihood.family.noise.prior.working.log_density(noise)
+        for u in range(N_USERS):
+            own, root = panel.user == u, 1.3 * np.linalg.cholesky(q.covariances[u])
+            vectors = q.means[u] + grid @ root.T
+            values = log_probability(
+                low[own], high[own], vectors @ panel.design[own].T, noise**-0.5
+            )
+            values = values.sum(axis=1) - 0.5 * (vectors**2).sum(axis=1) - np.log(2 * np.pi)
+            total += np.logaddexp.reduce(values + log_weights) + np.log(np.linalg.det(root))
+        by_noise.append(total)
+    evidence = np.logaddexp.reduce(by_noise + places) + np.log(places[1] - places[0])
+    assert bounds[-1] < evidence
+
+
+def test_exact_numbers_have_the_bound_of_a_regression():
+    _, likelihood = regression("censored").prepare(None)
+    y = likelihood.observed
+    exact = Ends(y.inside, y.inside, y.inside)
+    factor = likelihood.family.expect(exact)
+    mean = np.random.default_rng(1).normal(size=len(y.inside))
+    moments = Moments(mean, lambda: 3.0, lambda: np.full(len(mean), 3.0 / len(mean)))
+    plain = NoiseFactor(factor.prior).updated(y.inside, moments)
+    factor = factor.updated(exact, moments)
+    assert factor.noise == plain.noise
+    assert factor.bound(exact, moments) == pytest.approx(plain.bound(y.inside, moments))
 
 
 def test_a_place_inside_intervals_for_first_estimates():

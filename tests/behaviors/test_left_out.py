@@ -12,8 +12,8 @@ from scipy.stats import multivariate_normal, norm
 
 import dualview as dv
 from dualview.behaviors import leave_one_out
+from dualview.behaviors.families import BinaryOutcome
 from dualview.behaviors.records import LatentPrior
-from dualview.outcomes import BinaryOutcome
 
 N_USERS = 6
 NOISE = 1.7

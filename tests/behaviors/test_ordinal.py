@@ -8,11 +8,11 @@ from scipy.special import expit, log_expit
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import dualview as dv
-from dualview.behaviors.likelihoods.ordinal import CutPrior, OrdinalPanel
+from dualview.behaviors.families import LevelMixture, Levels, OrdinalOutcome, Parts
+from dualview.behaviors.families.ordinal import CutPrior, OrdinalFamily, cut_density
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
 from dualview.numerics.python_slices import slice_sample
-from dualview.outcomes import LevelMixture, Levels, OrdinalOutcome, Parts
 from dualview.units import GaussianPrior
 
 N_USERS, CUTS = 8, np.array([-1.0, 0.2, 1.5])
@@ -39,10 +39,13 @@ def test_the_likelihood_is_that_of_cumulative_logits(intercept, prior):
         prior = GaussianPrior([0.5, -0.2], [[2.0, 0.1], [0.1, 1.0]])
     behavior, rng = ratings(30, intercept=intercept), np.random.default_rng(1)
     units, likelihood = behavior.prepare(prior)
-    working, cuts = rng.normal(size=(N_USERS, behavior.n_dims)), likelihood.cut_prior.draw(rng)
+    working, cuts = (
+        rng.normal(size=(N_USERS, behavior.n_dims)),
+        likelihood.family.cut_prior.draw(rng),
+    )
     vectors, levels = units.vectors(working), behavior.observed.astype(int) - 1
     eta = (behavior.design * vectors[behavior.user]).sum(axis=1)
-    free = likelihood.cut_prior.free
+    free = likelihood.family.cut_prior.free
     expected = sum(
         np.log(probabilities(e, cuts)[level]) for e, level in zip(eta, levels, strict=True)
     )
@@ -58,7 +61,8 @@ def test_cut_points_have_the_conditional_of_the_joint_density(place):
     behavior, rng = ratings(40), np.random.default_rng(2)
     _, likelihood = behavior.prepare(None)
     latent = rng.normal(size=(N_USERS, 1))
-    conditional = likelihood.cut_density(likelihood.predictor(latent), CUTS, place)
+    eta, level = likelihood.predictor(latent), likelihood.panel.outcome
+    conditional = cut_density([eta[level == own] for own in range(4)], CUTS, place)
     low, high = [-4.0, *CUTS][place], [*CUTS, 4.0][place + 1]
     differences = []
     for value in np.linspace(low, high, 9)[1:-1]:
@@ -79,7 +83,9 @@ def test_answers_stand_for_levels():
     differences = []
     for _ in range(5):
         latent = rng.normal(size=(N_USERS, 1))
-        answers = likelihood.rows.log_probabilities(likelihood.answer_odds(latent, CUTS)).sum()
+        rows = likelihood.rows(latent, {"cut_points": CUTS})
+        signs, odds = likelihood.family.answers(rows, {"cut_points": CUTS})
+        answers = np.where(signs == 0.0, 0.0, log_expit(signs * odds)).sum()
         differences.append(likelihood.log_density(latent, {"cut_points": CUTS}) - answers)
     np.testing.assert_allclose(differences, differences[0], rtol=1e-11)
 
@@ -301,7 +307,7 @@ def test_refusals_of_fits_and_predictions(fitted):
 
 def test_very_many_users_by_blocks_need_nothing_else():
     likelihood = ratings(30).prepare(None)[1]
-    assert isinstance(likelihood, OrdinalPanel)
+    assert isinstance(likelihood.family, OrdinalFamily)
     assert likelihood.one_user_each
     assert likelihood.log_priors({"cut_points": CUTS[None]}, np.zeros((1, 1)))[
         "cut_points"

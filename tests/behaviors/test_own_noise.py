@@ -7,10 +7,12 @@ import pytest
 from scipy.stats import gamma, multivariate_t, norm
 
 import dualview as dv
-from dualview.behaviors.likelihoods.student import TYPICAL, OwnNoiseRegression, log_own
+from dualview.behaviors.families.noise import TYPICAL, NoiseByUser, log_own
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.records import UserNoise
 from dualview.errors import InputError
 from dualview.posterior.prediction.candidates import Candidates
+from rows import residual
 
 N_USERS, N_EACH = 12, 10
 FEATURES = np.random.default_rng(9).normal(3.0, 2.0, (N_USERS, 2))
@@ -29,9 +31,9 @@ def regression(outcome: Any = OUTCOME, **options: Any) -> dv.UserRegression:
     )
 
 
-def prepared(**options: Any) -> OwnNoiseRegression:
+def prepared(**options: Any) -> UserRows:
     likelihood = regression(**options).prepare(None)[1]
-    assert isinstance(likelihood, OwnNoiseRegression)
+    assert isinstance(likelihood.family.noise, NoiseByUser)
     return likelihood
 
 
@@ -47,7 +49,8 @@ def test_conditionals_are_those_of_the_joint_density() -> None:
     precisions integrated out."""
     likelihood = prepared()
     latent = np.random.default_rng(2).normal(size=(N_USERS, 2))
-    squares = likelihood.panel.sums(likelihood.residual(latent) ** 2)
+    noises, counts = likelihood.family.noise, likelihood.panel.counts
+    squares = likelihood.panel.sums(residual(likelihood, latent) ** 2)
     noise = np.random.default_rng(3).gamma(2.0, size=N_USERS)
 
     def joint(own: Any, typical: float, dof: float) -> float:
@@ -55,7 +58,7 @@ def test_conditionals_are_those_of_the_joint_density() -> None:
             latent, {"noise_precision": own, TYPICAL: typical, "degrees_of_freedom": dof}
         )
 
-    shapes, rates = likelihood.own_law(squares, 0.7, 3.0)
+    shapes, rates = noises.own_law(squares, counts, 0.7, 3.0)
     for user in (0, N_USERS - 1):
         differences = []
         for value in np.linspace(0.1, 3.0, 7):
@@ -69,14 +72,16 @@ def test_conditionals_are_those_of_the_joint_density() -> None:
 
     def given(typical: float, dof: float) -> float:
         """ln p(precisions | s, ν, rest), of the noises as they stand."""
-        shapes, rates = likelihood.own_law(squares, typical, dof)
+        shapes, rates = noises.own_law(squares, counts, typical, dof)
         return float(
             (gamma.logpdf(noise / typical, shapes, scale=1 / rates) - np.log(typical)).sum()
         )
 
     of_typical, of_dof = (
-        likelihood.typical_density(squares, 3.0),
-        likelihood.spread_density(squares, 0.7),
+        noises.prior.log_density(
+            noises.typical_likelihood(squares, counts, {"degrees_of_freedom": 3.0})
+        ),
+        noises.tails.log_density(noises.tails_likelihood(squares, counts, 0.7)),
     )
     by_typical = [
         joint(noise, np.exp(x), 3.0) + x - given(np.exp(x), 3.0) - of_typical(x)

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import ndtr
 
 import dualview as dv
+from dualview.behaviors.families import Orders, RankingMixture
 from dualview.errors import DataWarning, InputError
-from dualview.outcomes import Orders, RankingMixture
 from dualview.units import GaussianPrior
 
 N_USERS, SIZE = 8, 4

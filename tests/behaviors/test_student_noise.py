@@ -7,11 +7,17 @@ from scipy.integrate import quad
 from scipy.stats import gamma, norm, t
 
 import dualview as dv
-from dualview.behaviors.likelihoods.student import StudentRegression, log_dof_prior
+from dualview.behaviors.families import Parts, StudentMixture, StudentOutcome
+from dualview.behaviors.families.noise import log_dof_prior
+from dualview.behaviors.families.student import (
+    StudentFamily,
+    log_smeared_student,
+    log_student,
+    weight_law,
+)
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
-from dualview.outcomes import Parts, StudentMixture, StudentOutcome
-from dualview.outcomes.student import log_smeared_student, log_student
+from rows import residual as residual_of
 
 N_USERS = 8
 FEATURES = np.random.default_rng(9).normal(3.0, 2.0, (N_USERS, 2))
@@ -31,15 +37,15 @@ def test_the_likelihood_is_that_of_a_t_distribution(dof):
     weights = np.linspace(0.5, 2.0, 60)
     behavior, rng = regression(degrees_of_freedom=dof, weights=weights), np.random.default_rng(1)
     units, likelihood = behavior.prepare(None)
-    assert isinstance(likelihood, StudentRegression)
+    assert isinstance(likelihood.family, StudentFamily)
     differences = []
     for noise, nu in ((0.5, 2.0), (2.0, 2.0), (2.0, 9.0)):
         working, nu = rng.normal(size=(N_USERS, 2)), dof or nu
         mean = (behavior.design * units.vectors(working)[USER]).sum(axis=1)
-        scale = np.sqrt(likelihood.noise_prior.variance / noise / weights)
-        direct = t.logpdf(OUTCOME, nu, mean, scale).sum() + likelihood._working_prior.log_density(
-            noise
-        )
+        scale = np.sqrt(likelihood.family.prior.variance / noise / weights)
+        direct = t.logpdf(
+            OUTCOME, nu, mean, scale
+        ).sum() + likelihood.family.prior.working.log_density(noise)
         direct += 0.0 if dof else float(gamma.logpdf(nu, 2.0, scale=10.0))
         params = {"noise_precision": noise} | ({} if dof else {"degrees_of_freedom": nu})
         differences.append(likelihood.log_density(working, params) - direct)
@@ -51,10 +57,10 @@ def test_conditionals_are_those_of_the_joint_density():
     weight."""
     _, likelihood = regression().prepare(None)
     latent = np.random.default_rng(2).normal(size=(N_USERS, 2))
-    residual = likelihood.residual(latent)
+    residual, family = residual_of(likelihood, latent), likelihood.family
     of_noise, of_dof = (
-        likelihood.noise_density(residual, 3.0),
-        likelihood.dof_density(residual, 0.7),
+        family.prior.log_density(family.noise_likelihood(residual, {"degrees_of_freedom": 3.0})),
+        family.tails.log_density(family.tails_likelihood(residual, 0.7)),
     )
     by_noise = [
         likelihood.log_density(latent, {"noise_precision": np.exp(x), "degrees_of_freedom": 3.0})
@@ -72,7 +78,7 @@ def test_conditionals_are_those_of_the_joint_density():
     np.testing.assert_allclose(by_dof, by_dof[0], atol=1e-8)
     assert of_dof(0.0) == of_noise(800.0) == -np.inf
     params = {"noise_precision": 0.7, "degrees_of_freedom": 3.0}
-    shape, rates = likelihood.weight_law(latent, params)
+    shape, rates = weight_law(residual, 0.7, 3.0)
     weight = np.linspace(0.1, 3.0, 7)
     joint = norm.logpdf(residual[0], 0.0, (0.7 * weight) ** -0.5) + gamma.logpdf(
         weight, 1.5, scale=1 / 1.5

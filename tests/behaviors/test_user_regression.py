@@ -15,6 +15,7 @@ from dualview.model import Model, State
 from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.priors import ChineseRestaurant
 from dualview.units import GaussianPrior
+from rows import residual as residual_of
 
 Q = 3
 N_USERS = 6
@@ -88,12 +89,12 @@ def test_ridge_estimates_are_the_users_own():
 
 def test_the_noise_is_guessed_from_what_the_users_own_estimates_leave():
     behavior, rng = measures(n=2000, ridge=1e-6)
-    assert behavior.prepare(None)[1].noise_prior.variance == pytest.approx(1.0, rel=0.15)
+    assert behavior.prepare(None)[1].family.noise.prior.variance == pytest.approx(1.0, rel=0.15)
     few = dv.UserRegression(np.arange(4), rng.normal(size=(4, 2)), rng.normal(size=4))
     around = np.linalg.lstsq(few.design, few.outcome)[1][0] / 2
     with pytest.warns(DataWarning, match="4 users have 4 observations and 2 coefficients each"):
-        assert few.prepare(None)[1].noise_prior == pytest.approx((0.5 * around, 1.0))
-    assert measures(noise_variance=7.0)[0].prepare(None)[1].noise_prior.variance == 7.0
+        assert few.prepare(None)[1].family.noise.prior == pytest.approx((0.5 * around, 1.0))
+    assert measures(noise_variance=7.0)[0].prepare(None)[1].family.noise.prior.variance == 7.0
 
 
 def test_working_units_are_the_users_units():
@@ -105,12 +106,12 @@ def test_working_units_are_the_users_units():
     residual = behavior.outcome - (behavior.design * vectors[behavior.user]).sum(axis=1)
     order = np.argsort(behavior.user, kind="stable")
     np.testing.assert_allclose(
-        likelihood.residual(working),
-        residual[order] / np.sqrt(likelihood.noise_prior.variance),
+        residual_of(likelihood, working),
+        residual[order] / np.sqrt(likelihood.family.noise.prior.variance),
         rtol=1e-8,
     )
     assert likelihood.reported({"noise_precision": 3.0})["noise_precision"] == pytest.approx(
-        3.0 / likelihood.noise_prior.variance
+        3.0 / likelihood.family.noise.prior.variance
     )
 
 
@@ -118,7 +119,7 @@ def test_the_noises_law_is_the_joint_densitys():
     behavior, rng = measures()
     likelihood = behavior.prepare(None)[1]
     latent = rng.normal(size=(N_USERS, Q))
-    law = likelihood.noise_law(likelihood.residual(latent))
+    law = likelihood.family.noise.prior.law(residual_of(likelihood, latent))
     grid = np.geomspace(0.01, 10, 7)
     differences = [
         likelihood.log_density(latent, {"noise_precision": s}) - law.log_density(s) for s in grid
@@ -360,7 +361,7 @@ class TestNoiseByCluster:
         candidates = model._candidates()
         noise = candidates.noise(behavior.forecast(behavior, *model._known(), 0).noise)
         fresh = candidates.component < 0
-        scale = behavior.prepare(None)[1].noise_prior.variance
+        scale = behavior.prepare(None)[1].family.noise.prior.variance
         assert kstest(noise[fresh] * scale, chi2(1).cdf).pvalue > 1e-4
         draw, z = candidates.draw[~fresh], model.posterior_.flat("z")
         precision = model.posterior_.flat("noise_precision")
@@ -522,7 +523,7 @@ class TestScores:
         model = Model(ChineseRestaurant(), None, likelihood, self.N_USERS)
         exact = np.column_stack([behavior.outcome, np.zeros((self.N_USERS, 3))])
         latent = units.to_working(exact) + 1e-3 * rng.standard_normal(exact.shape)
-        precision = np.full(self.N_USERS, 1e3) if likelihood.by_cluster else 1e3
+        precision = np.full(self.N_USERS, 1e3) if likelihood.per_user else 1e3
         view = model.views["behavior"].start(rng, latent, z, 5)
         labels, params = LabelsByView.agreeing(z), {"noise_precision": precision}
         return model, State(labels, 1.0, {"behavior": view}, latent, params)
@@ -537,24 +538,26 @@ class TestScores:
             pytest.warns(DataWarning, match="200 users have 200 of them"),
         ):
             units, likelihood = behavior.prepare(None)
-        assert likelihood.noise_prior.dof == 201.0
+        assert likelihood.family.noise.prior.dof == 201.0
         model, state = self.without_noise(rng, behavior, units, likelihood)
         for _ in range(100):
             state = GibbsEngine().step(rng, model, state)
-        variance = likelihood.noise_prior.variance / np.asarray(state.params["noise_precision"])
+        variance = likelihood.family.noise.prior.variance / np.asarray(
+            state.params["noise_precision"]
+        )
         assert (variance > 0.25 * np.var(behavior.outcome)).all()
 
     def test_outcomes_that_differ_leave_the_prior_as_it_was(self):
         behavior = self.behavior()
         behavior.outcome = behavior.outcome + np.linspace(0.0, 0.1, self.N_USERS)
         with pytest.warns(DataWarning):
-            assert behavior.prepare(None)[1].noise_prior.dof == 1.0
+            assert behavior.prepare(None)[1].family.noise.prior.dof == 1.0
 
     def test_observations_beyond_the_coefficients_leave_the_prior_as_it_was(self):
         user = np.repeat(np.arange(self.N_USERS // 8), 8)
         every = self.behavior()
         behavior = dv.UserRegression(user, every.design, every.outcome)
-        assert behavior.prepare(None)[1].noise_prior.dof == 1.0
+        assert behavior.prepare(None)[1].family.noise.prior.dof == 1.0
 
     def test_a_saved_prior_is_the_same(self):
         behavior = self.behavior(noise="cluster")

@@ -7,8 +7,8 @@ from scipy import stats
 
 import dualview as dv
 from dualview import plots
+from dualview.behaviors.families import NormalMixture
 from dualview.errors import InputError
-from dualview.outcomes import NormalMixture
 from dualview.plots import predictive
 from plots.artists import clouds, colliding_texts, legend_texts, segments
 

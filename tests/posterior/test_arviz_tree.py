@@ -302,7 +302,7 @@ def test_priors_add_up_to_the_joint_density(models: dict[str, dv.DualViewMixture
 def test_noise_of_clusters_counts_once_for_each(models: dict[str, dv.DualViewMixture]) -> None:
     post = models["noisy"].posterior_
     model = fitted_model(post, models["noisy"].behavior_)
-    variance, dof = model.likelihood.noise_prior  # type: ignore[union-attr]
+    variance, dof = model.likelihood.family.noise.prior  # type: ignore[union-attr]
     noise = post.flat("noise_precision")
     wanted = [
         sum((0.5 * dof - 1) * np.log(s) - 0.5 * dof * variance * s for s in np.unique(row))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dualview as dv
+from dualview.behaviors.families import ChoiceMixture, NormalMixture, Parts
 from dualview.errors import InputError
-from dualview.outcomes import ChoiceMixture, NormalMixture, Parts
 from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws
 
 S, N, Q = 30, 2, 3  # two cases, where a wrong order of axes would not be seen in the number of rows

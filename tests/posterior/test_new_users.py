@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 import dualview as dv
+from dualview.behaviors.families import NormalMixture
 from dualview.errors import DataWarning, InputError
-from dualview.outcomes import NormalMixture
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.new_users import NewUsers
 from dualview.views.features import ClusterRows

@@ -11,8 +11,8 @@ import pytest
 
 import dualview as dv
 from dualview import cli
+from dualview.behaviors.families import NormalMixture, Parts
 from dualview.errors import DataWarning, InputError
-from dualview.outcomes import NormalMixture, Parts
 from dualview.posterior.prediction.new_users import NewUsers
 from dualview.views.features import ClusterRows
 from posterior.test_new_users import FEATURES, N_USERS, OUTCOME, PARTICIPATION, PRIORS, compare

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import norm
 
 import dualview as dv
+from dualview.behaviors.families import ChoiceMixture, NormalMixture, Parts, base
 from dualview.errors import InputError
-from dualview.outcomes import ChoiceMixture, NormalMixture, Parts, base
 from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws
 
 RNG = np.random.default_rng(0)

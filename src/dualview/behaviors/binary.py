@@ -5,6 +5,7 @@ user (n,), design (n, q), outcome (n,) of 0 and 1, latent (U, q).
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,14 +14,15 @@ from scipy import sparse
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Factor
+from dualview.behaviors.families import BinaryOutcome, Family, LogitFamily, Outcome
 from dualview.behaviors.ids import Labelled, checked_ids, counted, id_text, is_labelled, listed
-from dualview.behaviors.likelihoods.logit import LogitPanel
-from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
+from dualview.behaviors.likelihoods.user_rows import UserRows
+from dualview.behaviors.panel import design_matrix
+from dualview.behaviors.per_user import PerUser
 from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, column_names, index_names, is_learned, numbers
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import BinaryOutcome, Outcome
 from dualview.units import GaussianPrior, Whitening
 
 
@@ -85,22 +87,8 @@ class BinaryOutcomes(PerUser):
     def scored_as(self) -> str:
         return "answers"
 
-    @property
-    def offsets(self) -> Any:
-        """What coefficients outside the mixture count for, (n, C): there are none."""
-        return sparse.csr_array((self.n_observations, 0))
-
-    def ridge_estimate(self) -> Array:
-        """A quick estimate of each user's vector under the default prior, (U,) or (U, q)."""
-        units = Whitening.of(self._latent_prior())
-        panel = Panel.of(self.user, self.design @ units.factor, self.observed - 0.5, len(self))
-        estimate = units.vectors(posterior_means(0.25 * panel.squares, panel.weighted, 1.0))
-        return estimate[:, 0] if self.n_dims == 1 else estimate
-
-    def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
-        order = self._order
-        panel = Panel.of(self.user, self.design @ units.factor, self.observed, len(self))
-        return LogitPanel(panel, self.offsets[order], known[order])
+    def _learned(self) -> Family:
+        return LogitFamily()
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
         """These answers and new ones, which are known too."""
@@ -281,16 +269,18 @@ class PairwiseChoices(BinaryOutcomes):
     def _scaled_by(self) -> Array:
         return self.items
 
-    @property
-    def offsets(self) -> Any:
-        """+1 for the winner's appeal, −1 for the loser's, (n, items); (n, 0) where items have
-        none."""
+    def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
+        """With coefficients that count +1 for the winner and −1 for the loser, where items have an
+        appeal with a known prior."""
+        likelihood = super()._likelihood(units, known)
         if self.item_intercept is not True:
-            return super().offsets
-        n = self.n_observations
+            return likelihood
+        assert isinstance(likelihood, UserRows)
+        n, order = self.n_observations, self._order
         values = np.concatenate([np.ones(n), -np.ones(n)])
         indices = (np.tile(np.arange(n), 2), np.concatenate([self.winner, self.loser]))
-        return sparse.csr_array((values, indices), shape=(n, len(self.items)))
+        appeals = sparse.csr_array((values, indices), shape=(n, len(self.items)))
+        return replace(likelihood, covariates=appeals[order])
 
     @property
     def _acts_outside(self) -> bool:

@@ -270,3 +270,35 @@ def joined_ids(before: list[str] | None, new: list[str] | None, what: str) -> li
             "them out."
         )
     return [*before, *new]
+
+
+def distinct_numbers(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct numbers in increasing order, and where each of the numbers is among them."""
+    n = int(numbers.max()) + 1
+    if (
+        n <= len(numbers) and np.bincount(numbers, minlength=n).all()
+    ):  # the usual case, without sorting
+        return np.arange(n), numbers
+    return np.unique(numbers, return_inverse=True)
+
+
+def places_of_ids(
+    given: NDArray[Any], users: Sequence[Any] | None
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Positions of the users, and their ids: those that are there, in the order in which they
+    appear, or all."""
+    values = given.tolist()
+    if (users is None and given.dtype.kind == "f") or any(
+        is_missing(value) or value != value for value in values
+    ):
+        raise InputError(
+            "user must hold whole numbers from 0, or ids as text; got fractions or missing values."
+        )
+    ids = [id_text(value) for value in values]
+    names = list(dict.fromkeys(ids)) if users is None else checked_ids(users, "users")
+    check_distinct(names)
+    place = {name: u for u, name in enumerate(names)}
+    unknown = [name for name in dict.fromkeys(ids) if name not in place]
+    if unknown:
+        raise InputError(f"users must name everybody in user; missing: {listed(unknown)}.")
+    return np.array([place[name] for name in ids], dtype=np.int64), names

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import lapack
 
+from dualview.behaviors.families import Mixture, NormalOutcome, Outcome, Parts
 from dualview.behaviors.likelihoods.vector_blocks import Block, block_latent_prior
 from dualview.behaviors.records import Array, LatentPrior, Params, own_params
 from dualview.errors import DegenerateError, InputError
-from dualview.outcomes import Mixture, NormalOutcome, Outcome, Parts
 from dualview.units import Whitening
 
 MOST_WHOLE = 500  # vectors and coefficients, or threads, up to which all are integrated out

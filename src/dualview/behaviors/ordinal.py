@@ -4,7 +4,6 @@ user (n,), design (n, q), outcome (n,), latent (U, q).
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
@@ -12,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logit
 
-from dualview.behaviors.base import Likelihood
-from dualview.behaviors.likelihoods.ordinal import CutPrior, Known, OrdinalPanel
-from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
+from dualview.behaviors.families import Family, Levels, OrdinalFamily, OrdinalOutcome, Outcome
+from dualview.behaviors.families.ordinal import CutPrior, Known
+from dualview.behaviors.panel import Panel, design_matrix
+from dualview.behaviors.per_user import PerUser
 from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, index_names, varies
 from dualview.errors import InputError
-from dualview.outcomes import Levels, OrdinalOutcome, Outcome
 from dualview.units import GaussianPrior, Whitening
 
 _MOST_LEVELS = 50
@@ -100,23 +99,18 @@ class OrdinalOutcomes(PerUser):
     def scored_as(self) -> str:
         return "levels"
 
-    @cached_property
-    def _panel(self) -> Panel:
-        """With places of the levels as outcomes."""
-        return Panel.of(
-            self.user, self.design, self.levels.places(self.observed).astype(float), len(self)
-        )
+    @property
+    def _values(self) -> Array:
+        """Places of the levels."""
+        return self.levels.places(self.observed).astype(float)
 
     def ridge_estimate(self) -> Array:
         """A quick estimate of each user's vector from the places of its levels, (U,) or (U, q)."""
         units = Whitening.of(self._latent_prior())
-        panel, scores = self._panel, self._panel.outcome - self._panel.outcome.mean()
-        spread = float(scores.std()) or 1.0
-        scaled = panel._replace(design=panel.design @ units.factor, outcome=1.7 * scores / spread)
-        estimate = units.vectors(
-            posterior_means(0.25 * scaled.squares, 0.25 * scaled.weighted, 1.0)
-        )
-        return estimate[:, 0] if self.n_dims == 1 else estimate
+        scores = self._values - self._values.mean()
+        scores = 1.7 * scores / (float(scores.std()) or 1.0)
+        panel = Panel.of(self.user, self.design @ units.factor, scores, len(self))
+        return self._estimates(units, 0.25 * panel.squares, 0.25 * panel.weighted)
 
     @property
     def _cut_prior(self) -> CutPrior:
@@ -125,7 +119,7 @@ class OrdinalOutcomes(PerUser):
         n_cuts = len(self.levels.names) - 1
         if not self._intercept:
             return CutPrior(n_cuts)
-        counts = np.bincount(self._panel.outcome.astype(int), minlength=n_cuts + 1) + 0.5
+        counts = np.bincount(self._values.astype(int), minlength=n_cuts + 1) + 0.5
         shares = np.cumsum(counts)[:-1] / counts.sum()
         place = int(np.argmin(np.abs(shares - 0.5)))
         return CutPrior(n_cuts, Known(place, float(logit(shares[place]))))
@@ -137,14 +131,8 @@ class OrdinalOutcomes(PerUser):
                 f"outcome is {self.observed[0]:g} throughout: there is nothing to explain."
             )
 
-    def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
-        panel = self._panel._replace(design=self._panel.design @ units.factor)
-        return OrdinalPanel(panel, known[self._order], self._cut_prior)
-
-    def _with_effects(self, likelihood: Likelihood, units: Whitening) -> Likelihood:
-        twice = self.effects.take(np.repeat(self._order, 2))  # an observation is two answers
-        rows = np.arange(2 * self.n_observations)
-        return twice.around(likelihood, units, rows, self._scales())
+    def _learned(self) -> Family:
+        return OrdinalFamily(self._cut_prior)
 
     @property
     def param_names(self) -> list[str]:

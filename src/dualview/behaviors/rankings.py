@@ -10,13 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dualview.behaviors.base import Likelihood, fold_positions
-from dualview.behaviors.likelihoods.rankings import RankingPanel
-from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
+from dualview.behaviors.families import (
+    Orders,
+    Outcome,
+    RankedRows,
+    RankingFamily,
+    RankingOutcome,
+)
+from dualview.behaviors.likelihoods.user_rows import UserRows
+from dualview.behaviors.panel import Panel, design_matrix
+from dualview.behaviors.per_user import PerUser
 from dualview.behaviors.records import Array, Params
 from dualview.checks import as_array, index_names, names_text
 from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import Orders, Outcome, RankedRows, RankingOutcome
 from dualview.units import GaussianPrior, Whitening
 
 
@@ -227,8 +234,7 @@ class Rankings(PerUser):
         units = Whitening.of(self._latent_prior())
         panel, orders = self._panel_in(self._order, units.factor)
         scored = panel._replace(outcome=orders.scores())
-        estimate = units.vectors(posterior_means(scored.squares, scored.weighted, 1.0))
-        return estimate[:, 0] if self.n_dims == 1 else estimate
+        return self._estimates(units, scored.squares, scored.weighted)
 
     def _check_fit(self) -> None:
         _ = self.observed
@@ -238,7 +244,8 @@ class Rankings(PerUser):
 
     def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
         order = self._order
-        return RankingPanel(*self._panel_in(order, units.factor), known[order])
+        panel, orders = self._panel_in(order, units.factor)
+        return UserRows(panel, RankingFamily(), known[order], orders)
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """The ranking of each row besides."""

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from dualview.checks import check_range, numbers, positive_number, rows_text
 from dualview.columns.column import SCALES, Censored, Column
 from dualview.columns.numbers import common_step, count_scale, lowest_count
+from dualview.distributions import log_normal_mass
 from dualview.errors import InputError
 from dualview.interval_gaussian import fit_gaussian
-from dualview.outcomes.interval import whole_counts
-from dualview.outcomes.truncated_normal import log_mass
 
 Array = NDArray[np.float64]
 
@@ -87,7 +86,7 @@ class Recorded:
         if len(found) != n:
             raise InputError(f"y must have one value per case, {n}; got {len(found)}.")
         if self.is_count:
-            whole_counts(found, "y")
+            _whole_counts(found, "y")
         return found
 
     def described(self) -> dict[str, Any]:
@@ -146,6 +145,15 @@ def recorded_outcome(outcome: Any, kind: Any, n: int) -> tuple[Array | None, Rec
     )
 
 
+def _whole_counts(values: Array, name: str) -> None:
+    """Raise where numbers are not whole or below 0."""
+    wrong = (values != np.round(values)) | (values < 0)
+    if wrong.any():
+        raise InputError(
+            f"{name} must hold counts, whole numbers from 0; got {values[wrong][0]:g}."
+        )
+
+
 def _check_length(n_given: int, n: int) -> None:
     if n_given != n:
         raise InputError(f"outcome must have a value per row of design, {n}; got {n_given}.")
@@ -188,7 +196,7 @@ def _rounded(values: Array, options: Mapping[str, Any]) -> Column:
 
 
 def _count(values: Array, options: Mapping[str, Any]) -> Column:
-    whole_counts(values, "outcome")
+    _whole_counts(values, "outcome")
     scale = options.get("scale")
     if scale is not None and scale not in SCALES:
         raise InputError(f"The scale of outcome_kind must be {' or '.join(SCALES)}; got {scale!r}.")
@@ -259,7 +267,7 @@ def inside(low: Array, high: Array) -> Array:
     mean, covariance = fit_gaussian(low[:, None], high[:, None], ["outcome"])
     sd = float(np.sqrt(covariance[0, 0]))
     a, b, width = (low - mean[0]) / sd, (high - mean[0]) / sd, (high - low) / sd
-    mass = np.exp(log_mass(a, b, width))
+    mass = np.exp(log_normal_mass(a, b, width))
     heights = (np.exp(-0.5 * end**2) / np.sqrt(2 * np.pi) for end in (a, b))
     with np.errstate(divide="ignore", invalid="ignore"):
         away = np.subtract(*heights) / mass

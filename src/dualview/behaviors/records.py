@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.behaviors.families import Outcome
 from dualview.errors import InputTypeError
-from dualview.outcomes import Outcome
 
 Array = NDArray[np.float64]
 Params = dict[str, Any]
@@ -73,7 +73,7 @@ class Forecast:
     def __post_init__(self) -> None:
         if not isinstance(self.outcome, Outcome):
             raise InputTypeError(
-                "The outcome of a Forecast must be a dualview.outcomes.Outcome, such as "
+                "The outcome of a Forecast must be a dualview.behaviors.families.Outcome, such as "
                 "NormalOutcome(sds) or BinaryOutcome(); "
                 f"got {type(self.outcome).__name__}."
             )

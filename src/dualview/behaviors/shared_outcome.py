@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dualview.behaviors.effects import Effects
+from dualview.behaviors.families import NormalOutcome
 from dualview.behaviors.ids import (
     Rows,
     counted,
@@ -55,7 +56,6 @@ from dualview.checks import (
 )
 from dualview.errors import AbsentError, DataWarning, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import NormalOutcome
 from dualview.units import GaussianPrior, Whitening
 
 Array = NDArray[np.float64]

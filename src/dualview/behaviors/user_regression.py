@@ -14,13 +14,28 @@ from sklearn.covariance import ledoit_wolf
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Scales
-from dualview.behaviors.likelihoods.interval import Ends, Frame, interval_regression
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
-from dualview.behaviors.likelihoods.student import (
-    TYPICAL,
-    OwnNoiseRegression,
-    StudentRegression,
+from dualview.behaviors.families import (
+    Family,
+    GaussianFamily,
+    IntervalFamily,
+    IntervalOutcome,
+    NormalOutcome,
+    Outcome,
+    StudentFamily,
+    StudentOutcome,
 )
+from dualview.behaviors.families.interval import Ends
+from dualview.behaviors.families.noise import (
+    TYPICAL,
+    KnownNoise,
+    Noise,
+    NoiseByCluster,
+    NoiseByUser,
+    NoisePrior,
+    SharedNoise,
+    Tails,
+)
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.noise import (
     WITH_DOF,
     checked_noise,
@@ -29,7 +44,8 @@ from dualview.behaviors.noise import (
     residual_variance,
     worth,
 )
-from dualview.behaviors.panel import Panel, PerUser, design_matrix, posterior_means
+from dualview.behaviors.panel import Panel, design_matrix, posterior_means
+from dualview.behaviors.per_user import PerUser
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
 from dualview.behaviors.records import (
     Array,
@@ -43,7 +59,6 @@ from dualview.behaviors.records import (
 from dualview.checks import index_names, positive_number, varies
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
-from dualview.outcomes import IntervalOutcome, NormalOutcome, Outcome, StudentOutcome
 from dualview.units import GaussianPrior, Whitening
 
 _MOST_SCORES = 11  # different whole numbers that are taken for scores
@@ -424,28 +439,46 @@ class UserRegression(PerUser):
         return Scales(np.sqrt(self._noise_prior.variance), self._common_scale, self._roots)
 
     def _likelihood(self, units: Whitening, known: Array) -> Likelihood:
-        noise_prior, roots = self._noise_prior, self._roots
-        sd = np.sqrt(noise_prior.variance)
+        sd = np.sqrt(self._noise_prior.variance)
         panel = Panel.of(
             self.user,
             self._scaled(self.design @ units.factor / sd),
             self._scaled((self._numbers - known) / sd),
             len(self),
         )
-        if self.noise in WITH_DOF:
-            kind = StudentRegression if self.noise == "student" else OwnNoiseRegression
-            return kind(panel, noise_prior, dof=self.degrees_of_freedom)
-        likelihood = PanelRegression(
-            panel,
-            noise_prior,
-            self.noise == "cluster",
-            known_noise=self.standard_errors is not None,
-        )
         if self.recorded is None:
-            return likelihood
+            return UserRows(panel, self._learned())
+        roots, order, low, high = self._roots, self._order, *self._ends
         sds = np.full(len(known), sd) if roots is None else sd / roots
-        frame = Frame(self._order, known, sds)
-        return interval_regression(likelihood, self.recorded, Ends(*self._ends), frame)
+
+        def working(values: Array) -> Array:
+            return np.asarray(((values - known) / sds)[order])
+
+        def record(numbers: Array) -> tuple[Array, Array]:
+            """The ends of other numbers in working units."""
+            assert self.recorded is not None
+            outcome = np.empty(len(numbers))
+            outcome[order] = numbers
+            again = self.recorded.observed_again(outcome * sds + known, low, high)
+            return working(again[0]), working(again[1])
+
+        is_open = not np.isfinite([low, high]).all()
+        family = IntervalFamily(self._noise(), is_open, record)
+        return UserRows(panel, family, values=Ends(working(low), working(high), panel.outcome))
+
+    def _learned(self) -> Family:
+        """Of exact numbers."""
+        if self.noise == "student":
+            return StudentFamily(self._noise_prior, Tails(self.degrees_of_freedom))
+        return GaussianFamily(self._noise())
+
+    def _noise(self) -> Noise:
+        if self.standard_errors is not None:
+            return KnownNoise()
+        if self.noise == "user":
+            return NoiseByUser(self._noise_prior, Tails(self.degrees_of_freedom))
+        kind = NoiseByCluster if self.noise == "cluster" else SharedNoise
+        return kind(self._noise_prior)
 
     @property
     def param_names(self) -> list[str]:

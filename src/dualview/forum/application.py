@@ -20,6 +20,7 @@ import pandas as pd
 from scipy.io import mmwrite
 
 from dualview._version import __version__
+from dualview.behaviors.families import NormalMixture
 from dualview.errors import ConvergenceWarning, FileError, InputError, MissingExtraError
 from dualview.files.digests import digest
 from dualview.files.reading import readable_json
@@ -32,7 +33,6 @@ from dualview.forum.options import GONE, ForumOptions
 from dualview.forum.roles import describe_roles, roles_text
 from dualview.forum.scores import Evaluation, evaluate, fit_baselines
 from dualview.mixture import DualViewMixture
-from dualview.outcomes import NormalMixture
 from dualview.runs.request import Longer, Request, check_settings
 from dualview.runs.run import build_estimator, check_complete, fit_run, load_run
 from dualview.settings import Settings, column_option_name, command_words, option_words

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.behaviors.families import NormalMixture
 from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.forum.data import RARE, ForumData, ForumThreads
-from dualview.outcomes import NormalMixture
 
 Array = NDArray[np.float64]
 

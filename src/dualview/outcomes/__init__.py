@@ -1,31 +1,18 @@
-"""Outcomes: the distribution of an observation given its location, a file for each kind."""
+"""The former address of ``dualview.behaviors.families``, for one release."""
 
-from dualview.outcomes.base import Mixture, Outcome, Parts
-from dualview.outcomes.binary import BinaryOutcome, ChoiceMixture
-from dualview.outcomes.interval import CountMixture, IntervalMixture, IntervalOutcome
-from dualview.outcomes.normal import NormalMixture, NormalOutcome
-from dualview.outcomes.ordinal import LevelMixture, Levels, OrdinalOutcome
-from dualview.outcomes.ranking import Orders, RankedRows, RankingMixture, RankingOutcome
-from dualview.outcomes.student import StudentMixture, StudentOutcome
+import warnings
+from typing import Any
 
-__all__ = [
-    "BinaryOutcome",
-    "ChoiceMixture",
-    "CountMixture",
-    "IntervalMixture",
-    "IntervalOutcome",
-    "LevelMixture",
-    "Levels",
-    "Mixture",
-    "NormalMixture",
-    "NormalOutcome",
-    "Orders",
-    "OrdinalOutcome",
-    "Outcome",
-    "Parts",
-    "RankedRows",
-    "RankingMixture",
-    "RankingOutcome",
-    "StudentMixture",
-    "StudentOutcome",
-]
+from dualview.behaviors import families
+
+
+def __getattr__(name: str) -> Any:
+    if name not in families.__all__:
+        raise AttributeError(f"module 'dualview.outcomes' has no attribute {name!r}")
+    warnings.warn(
+        "dualview.outcomes is now dualview.behaviors.families; the former address will go in the "
+        "next release.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return getattr(families, name)

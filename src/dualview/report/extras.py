@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from dualview.behaviors.families import NormalMixture, Parts
 from dualview.errors import FileError
 from dualview.files.spreadsheets import match_names, unescape_table
 from dualview.inputs.tables import read_table
-from dualview.outcomes import NormalMixture, Parts
 from dualview.report.vocabulary import THREADS, Vocabulary
 
 Array = NDArray[np.float64]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview import plots
+from dualview.behaviors.families import NormalMixture
 from dualview.mixture import DualViewMixture
-from dualview.outcomes import NormalMixture
 from dualview.plots.canvas import chain_style, cluster_style
 from dualview.plots.checks import draw_levels
 

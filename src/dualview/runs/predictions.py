@@ -6,12 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dualview.columns import Censored
-from dualview.files.spreadsheets import csv_bytes
-from dualview.files.writing import check_place, write_whole, wrote
-from dualview.inputs.answers import Answers
-from dualview.inputs.tables import Threads
-from dualview.outcomes import (
+from dualview.behaviors.families import (
     ChoiceMixture,
     CountMixture,
     LevelMixture,
@@ -19,6 +14,11 @@ from dualview.outcomes import (
     NormalMixture,
     RankingMixture,
 )
+from dualview.columns import Censored
+from dualview.files.spreadsheets import csv_bytes
+from dualview.files.writing import check_place, write_whole, wrote
+from dualview.inputs.answers import Answers
+from dualview.inputs.tables import Threads
 from dualview.runs.request import Request, build_behavior, read_observations
 from dualview.runs.run import load_run
 

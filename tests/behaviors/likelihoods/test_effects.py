@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import effects_draw
 from dualview.behaviors.likelihoods.effects import (
     EffectUnits,
@@ -22,12 +23,11 @@ from dualview.behaviors.likelihoods.effects_draw import (
     owners_of,
     times,
 )
-from dualview.behaviors.likelihoods.logit import LogitPanel
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
 from dualview.behaviors.records import Prior
 from dualview.distributions import Normal
 from dualview.units import Whitening
+from rows import logit_rows, normal_rows
 
 N, U, Q, LEVELS = 24, 5, 2, 4
 RNG = np.random.default_rng(3)
@@ -51,13 +51,13 @@ def around(inner):
 
 def regression():
     outcome = np.random.default_rng(4).normal(size=N)
-    return around(PanelRegression(Panel.of(USER, DESIGN, outcome, U), NoisePrior(1.0, 1.0)))
+    return around(normal_rows(Panel.of(USER, DESIGN, outcome, U), NoisePrior(1.0, 1.0)))
 
 
 def answers():
     outcome = (np.random.default_rng(4).random(N) < 0.5).astype(float)
     return around(
-        LogitPanel(Panel.of(USER, DESIGN, outcome, U), sparse.csr_array((N, 0)), np.zeros(N))
+        logit_rows(Panel.of(USER, DESIGN, outcome, U), sparse.csr_array((N, 0)), np.zeros(N))
     )
 
 
@@ -227,6 +227,6 @@ def test_the_density_of_tau_is_that_of_the_joint():
 
 def test_nothing_is_confounded_without_an_intercept():
     slopes = Panel.of(USER, DESIGN[:, 1:], np.zeros(N), U)
-    vectors, effects = around(PanelRegression(slopes, NoisePrior(1.0, 1.0))).confounded
+    vectors, effects = around(normal_rows(slopes, NoisePrior(1.0, 1.0))).confounded
     assert vectors.shape == (0, 1)
     assert effects.shape == (0, 1 + LEVELS)

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from checks import ACCEPT, REJECT, worst
-from dualview.behaviors.likelihoods import interval
-from dualview.behaviors.likelihoods import student as tails
-from dualview.behaviors.likelihoods.interval import IntervalRegression
-from dualview.behaviors.likelihoods.panel import NoisePrior
-from dualview.behaviors.likelihoods.student import TYPICAL, OwnNoiseRegression, StudentRegression
+from dualview.behaviors.families import interval, student
+from dualview.behaviors.families import noise as tails
+from dualview.behaviors.families.interval import IntervalFamily
+from dualview.behaviors.families.noise import TYPICAL, NoisePrior
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.behaviors.records import Prior
+from rows import interval_rows, own_noise_rows, residual, student_rows
 
 N_USERS = 4
 USER = np.array([1, 2, 2, 3, 1, 3, 3, 2])  # user 0 has no observations
@@ -39,24 +40,22 @@ def censored(outcome: Array) -> tuple[Array, Array]:
     return np.minimum(outcome, 0.3), np.where(outcome > 0.3, np.inf, outcome)
 
 
-def intervals(record: Any, by_cluster: bool = False) -> IntervalRegression:
+def intervals(record: Any, by_cluster: bool = False) -> UserRows:
     panel, (low, high) = (
         Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS),
         record(np.zeros(len(USER))),
     )
-    return IntervalRegression(
-        panel, NoisePrior(1.0, 3.0), by_cluster, low=low, high=high, record=record
-    )
+    return interval_rows(panel, NoisePrior(1.0, 3.0), by_cluster, low=low, high=high, record=record)
 
 
-def heavy(dof: float | None = None) -> StudentRegression:
-    return StudentRegression(
+def heavy(dof: float | None = None) -> UserRows:
+    return student_rows(
         Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof
     )
 
 
-def own(dof: float | None = None) -> OwnNoiseRegression:
-    return OwnNoiseRegression(
+def own(dof: float | None = None) -> UserRows:
+    return own_noise_rows(
         Panel.of(USER, DESIGN, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof
     )
 
@@ -87,7 +86,7 @@ def redraw_latent(rng: np.random.Generator, terms: Any, latent: Array) -> Array:
 
 def look(likelihood: Any, latent: Array, params: Any) -> dict[str, float]:
     noise = np.log(np.asarray(params["noise_precision"]))
-    fit = np.arctan(likelihood.residual(latent) ** 2 * np.exp(noise.mean())).mean()
+    fit = np.arctan(residual(likelihood, latent) ** 2 * np.exp(noise.mean())).mean()
     found = {
         "noise": noise.mean(),
         "latent": np.arctan(latent).mean(),
@@ -95,10 +94,11 @@ def look(likelihood: Any, latent: Array, params: Any) -> dict[str, float]:
         "fit": fit,
     }
     found["noise_and_fit"] = np.arctan(noise.mean()) * fit
-    if isinstance(likelihood, IntervalRegression):
-        upper = np.arctan(np.where(np.isfinite(likelihood.high), likelihood.high, 5.0))
+    if isinstance(likelihood.family, IntervalFamily):
+        low, high, _ = likelihood.observed
+        upper = np.arctan(np.where(np.isfinite(high), high, 5.0))
         found |= {
-            "exact": (likelihood.low == likelihood.high).mean(),
+            "exact": (low == high).mean(),
             "recorded": upper.mean(),
             "spread": upper.std(),
         }
@@ -109,7 +109,7 @@ def look(likelihood: Any, latent: Array, params: Any) -> dict[str, float]:
     if TYPICAL in params:
         typical, spread = np.log(params[TYPICAL]), np.arctan(noise - np.log(params[TYPICAL]))
         squares = np.arctan(
-            likelihood.panel.sums(likelihood.residual(latent) ** 2) * params[TYPICAL]
+            likelihood.panel.sums(residual(likelihood, latent) ** 2) * params[TYPICAL]
         )
         found |= {
             "typical": typical,
@@ -187,13 +187,13 @@ def narrow_noise(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def large_weights(monkeypatch: pytest.MonkeyPatch) -> str:
     """Weights eight times as large as they should be."""
-    right = StudentRegression.weight_law
+    right = student.weight_law
 
-    def wrong(self: StudentRegression, latent: Any, params: Any) -> tuple[float, Any]:
-        shape, rates = right(self, latent, params)
+    def wrong(residual: Any, precision: Any, dof: float) -> tuple[float, Any]:
+        shape, rates = right(residual, precision, dof)
         return shape, rates / 8.0
 
-    monkeypatch.setattr(StudentRegression, "weight_law", wrong)
+    monkeypatch.setattr(student, "weight_law", wrong)
     return "student, known degrees of freedom"
 
 
@@ -206,15 +206,13 @@ def another_prior_of_dof(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def users_with_one_observation(monkeypatch: pytest.MonkeyPatch) -> str:
     """Precisions of users drawn as if each had one observation."""
-    right = OwnNoiseRegression.own_law
+    right = tails.NoiseByUser.own_law
 
-    def wrong(
-        self: OwnNoiseRegression, squares: Array, typical: float, dof: float
-    ) -> tuple[Array, Array]:
-        shapes, rates = right(self, squares, typical, dof)
+    def wrong(squares: Array, counts: Array, typical: float, dof: float) -> tuple[Array, Array]:
+        shapes, rates = right(squares, counts, typical, dof)
         return np.full_like(shapes, 0.5 * (dof + 1.0)), rates
 
-    monkeypatch.setattr(OwnNoiseRegression, "own_law", wrong)
+    monkeypatch.setattr(tails.NoiseByUser, "own_law", staticmethod(wrong))
     return "each user's own, known degrees of freedom"
 
 

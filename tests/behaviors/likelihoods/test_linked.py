@@ -5,12 +5,13 @@ import pytest
 from scipy.stats import gamma, norm
 
 from dualview.behaviors.base import Terms
+from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods.linked import LinearLink, LinkedLikelihood, Slopes, draw_slopes
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.panel import Panel
 from dualview.behaviors.records import Prior
 from dualview.distributions import Normal
 from dualview.units import GaussianPrior, Whitening
+from rows import normal_rows, residual
 from yardsticks import positive_definite, upper_factor
 
 N_USERS, N_FEATURES, N_CLUSTERS, N_OBSERVATIONS = 9, 2, 3, 14
@@ -176,17 +177,17 @@ def test_a_step_keeps_its_books(pooled: bool) -> None:
     """f = g + Γ ã after it has the residuals that are left; shared vectors g stay, and others have
     moved against Γ."""
     case, user = Case(2, True), np.arange(N_OBSERVATIONS) % N_USERS
-    inner = PanelRegression(
+    inner = normal_rows(
         Panel.of(user, case.design[:, 0], case.outcome, N_USERS), NoisePrior(1.0, 1.0)
     )
     linked = LinkedLikelihood(inner, case.link, case.units, Whitening.of_data(case.features))
     params = {"noise_precision": 1.5, **case.slopes.params()}
     prior = Prior(case.z, case.means, upper_factor(case.precisions), pooled)
     terms = linked.terms(case.rng, case.deviations, params)
-    np.testing.assert_allclose(terms.residual, inner.residual(case.latent(case.slopes.slopes)))
+    np.testing.assert_allclose(terms.residual, residual(inner, case.latent(case.slopes.slopes)))
     deviations, after = linked.redraw(case.rng, case.deviations, params, terms, prior)
     latent = deviations + case.features @ after["slopes"].T
-    np.testing.assert_allclose(terms.residual, inner.residual(latent))
+    np.testing.assert_allclose(terms.residual, residual(inner, latent))
     assert np.allclose(deviations, case.deviations) == pooled
     assert np.isin([after["slope_precision"], after["noise_precision"]], [0.8, 1.5]).sum() == 0
 

@@ -9,10 +9,11 @@ import pytest
 from scipy import sparse
 from scipy.special import log_expit
 
-from dualview.behaviors.likelihoods.logit import LogitPanel
-from dualview.behaviors.likelihoods.ordinal import CutPrior, OrdinalPanel
+from dualview.behaviors.families.ordinal import CutPrior
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.behaviors.records import Prior
+from rows import logit_rows, ordinal_rows
 from yardsticks import check_mean
 
 N_USERS, N, Q, N_ITEMS, N_DRAWS = 4, 9, 2, 3, 3000
@@ -29,12 +30,12 @@ PRIOR = Prior(np.zeros(N_USERS, dtype=np.int64), np.zeros((1, Q)), np.eye(Q)[Non
 ETA = (DESIGN * LATENT[USER]).sum(axis=1) + CONSTANT
 
 
-def answers() -> LogitPanel:
-    return LogitPanel(Panel.of(USER, DESIGN, YES, N_USERS), sparse.csr_array(ITEMS), CONSTANT)
+def answers() -> UserRows:
+    return logit_rows(Panel.of(USER, DESIGN, YES, N_USERS), sparse.csr_array(ITEMS), CONSTANT)
 
 
-def levels() -> OrdinalPanel:
-    return OrdinalPanel(Panel.of(USER, DESIGN, LEVEL, N_USERS), CONSTANT, CutPrior(2))
+def levels() -> UserRows:
+    return ordinal_rows(Panel.of(USER, DESIGN, LEVEL, N_USERS), CONSTANT, CutPrior(2))
 
 
 def test_answers_are_completed_by_the_polya_gamma_identity() -> None:
@@ -55,16 +56,16 @@ def test_levels_are_completed_by_two_answers() -> None:
     rng, likelihood = np.random.default_rng(2), levels()
     terms = [likelihood.terms(rng, LATENT, {"cut_points": CUTS}) for _ in range(N_DRAWS)]
     for i in range(N):
-        below, above = int(LEVEL[i]) - 1, int(LEVEL[i])
-        for row, cut, sign in ((2 * i, below, 1.0), (2 * i + 1, above, -1.0)):
-            precision = np.array([own.precision[row] for own in terms])
-            residual = np.array([own.residual[row] for own in terms])
-            if not 0 <= cut < len(CUTS):
-                assert precision.max() < 1e-100
-                continue
-            odds = ETA[i] - CUTS[cut]
-            check_mean(precision, np.tanh(odds / 2.0) / (2.0 * odds))
-            np.testing.assert_allclose(precision * (residual + odds), 0.5 * sign, rtol=1e-9)
+        asked = {int(LEVEL[i]) - 1: 1.0, int(LEVEL[i]): -1.0}
+        asked = {cut: sign for cut, sign in asked.items() if 0 <= cut < len(CUTS)}
+        odds = ETA[i] - CUTS[list(asked)]
+        weights = np.tanh(odds / 2.0) / (2.0 * odds)
+        precision = np.array([own.precision[i] for own in terms])
+        linear = precision * np.array([own.residual[i] for own in terms])
+        check_mean(precision, weights.sum())
+        check_mean(linear, 0.5 * sum(asked.values()) - weights @ odds)
+        if len(asked) == 1:
+            np.testing.assert_allclose(linear + precision * odds, 0.5 * sum(asked.values()))
 
 
 def test_coefficients_given_the_augmentation_have_the_law_of_the_joint() -> None:

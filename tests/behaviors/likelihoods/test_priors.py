@@ -13,14 +13,13 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import beta, gamma, logistic, norm, t, uniform
 
+from dualview.behaviors.families.noise import TYPICAL, NoisePrior
+from dualview.behaviors.families.ordinal import CutPrior, Known
 from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
-from dualview.behaviors.likelihoods.interval import IntervalRegression
-from dualview.behaviors.likelihoods.ordinal import CutPrior, Known
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
-from dualview.behaviors.likelihoods.student import TYPICAL, OwnNoiseRegression, StudentRegression
 from dualview.behaviors.panel import Panel
 from dualview.units import GaussianPrior, Whitening
+from rows import interval_rows, normal_rows, own_noise_rows, student_rows
 from yardsticks import check_law
 
 N_USERS, N, LEVELS, N_DRAWS = 5, 14, 3, 1000
@@ -45,7 +44,7 @@ def with_effects() -> WithEffects:
     design = SparseDesign(columns, np.hstack([COMMON, np.ones((N, 1))]), 1 + LEVELS)
     units = EffectUnits(Whitening.of(GaussianPrior(np.array([0.7]), np.array([[9.0]]))), LOCATION)
     return WithEffects(
-        PanelRegression(PANEL, PRIOR),
+        normal_rows(PANEL, PRIOR),
         design,
         1,
         np.array([1, 1 + LEVELS]),
@@ -55,11 +54,11 @@ def with_effects() -> WithEffects:
 
 
 LIKELIHOODS: dict[str, Callable[[], Any]] = {
-    "normal": lambda: PanelRegression(PANEL, PRIOR),
-    "normal, noise by cluster": lambda: PanelRegression(PANEL, PRIOR, by_cluster=True),
-    "intervals": lambda: IntervalRegression(PANEL, PRIOR, low=OUTCOME - 0.3, high=OUTCOME + 0.5),
-    "student": lambda: StudentRegression(PANEL, PRIOR),
-    "each user's own": lambda: OwnNoiseRegression(PANEL, PRIOR),
+    "normal": lambda: normal_rows(PANEL, PRIOR),
+    "normal, noise by cluster": lambda: normal_rows(PANEL, PRIOR, by_cluster=True),
+    "intervals": lambda: interval_rows(PANEL, PRIOR, low=OUTCOME - 0.3, high=OUTCOME + 0.5),
+    "student": lambda: student_rows(PANEL, PRIOR),
+    "each user's own": lambda: own_noise_rows(PANEL, PRIOR),
     "effects": with_effects,
 }
 

@@ -8,12 +8,13 @@ import pytest
 from scipy.stats import norm
 
 from checks import ACCEPT, REJECT, worst
+from dualview.behaviors.families import Orders
 from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
-from dualview.behaviors.likelihoods.rankings import RankingPanel
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.behaviors.records import Prior
 from dualview.errors import DegenerateError
-from dualview.outcomes import Orders
+from rows import ranking_rows
 
 N_USERS = 4
 SIZES = np.array([3, 2, 4, 5, 3])  # items of each ranking
@@ -24,7 +25,7 @@ Z = np.array([0, 0, 1, 1])
 Array = Any
 
 
-def rankings(n_dims: int = 2) -> RankingPanel:
+def rankings(n_dims: int = 2) -> UserRows:
     rng, n = np.random.default_rng(7), len(USER)
     place = np.concatenate(
         [
@@ -33,14 +34,14 @@ def rankings(n_dims: int = 2) -> RankingPanel:
         ]
     )
     panel = Panel.of(USER, rng.standard_normal((n, n_dims)), np.zeros(n), N_USERS)
-    return RankingPanel(panel, Orders.of(RANKING, place), np.linspace(-0.5, 0.5, n))
+    return ranking_rows(panel, Orders.of(RANKING, place), np.linspace(-0.5, 0.5, n))
 
 
 def test_the_density_is_the_share_of_utilities_in_this_order() -> None:
     likelihood, rng = rankings(), np.random.default_rng(1)
     latent = rng.standard_normal((N_USERS, 2))
     eta = likelihood.predictor(latent)
-    values = likelihood.orders.log_probabilities(eta[None])[0]
+    values = likelihood.observed.log_probabilities(eta[None])[0]
     assert likelihood.log_density(latent, {}) == pytest.approx(values.sum())
     n = 200_000
     for r, (k, m) in enumerate(zip(SIZES, PLACES, strict=True)):
@@ -59,13 +60,13 @@ def test_utilities_are_drawn_by_the_joint_density() -> None:
     latent = rng.standard_normal((N_USERS, 2))
     eta, terms = likelihood.predictor(latent), likelihood.terms(rng, latent, {})
     np.testing.assert_array_equal(
-        likelihood.orders.sorted_by(eta + terms.residual).rows[:2], likelihood.orders.rows[:2]
+        likelihood.observed.sorted_by(eta + terms.residual).rows[:2], likelihood.observed.rows[:2]
     )
     assert terms.precision.tolist() == [1.0]
     shift = np.where(np.arange(len(eta)) % 2, 0.4, -0.3)  # h: other expectations
     drawn = np.array([eta + likelihood.terms(rng, latent, {}).residual for _ in range(n)])
     log_ratio = norm.logpdf(drawn, eta + shift) - norm.logpdf(drawn, eta)
-    before, after = (likelihood.orders.log_probabilities(x[None])[0] for x in (eta, eta + shift))
+    before, after = (likelihood.observed.log_probabilities(x[None])[0] for x in (eta, eta + shift))
     for r in range(len(SIZES)):
         ratios = np.exp(log_ratio[:, np.equal(RANKING, r)].sum(axis=1))
         assert abs(ratios.mean() - np.exp(after[r] - before[r])) < 4.5 * ratios.std() / np.sqrt(n)
@@ -77,8 +78,8 @@ def test_utilities_out_of_range_are_an_error() -> None:
         likelihood.log_density(np.full((N_USERS, 2), 1e200), {})
 
 
-def look(likelihood: RankingPanel, latent: Array) -> dict[str, float]:
-    eta, orders = likelihood.predictor(latent), likelihood.orders
+def look(likelihood: UserRows, latent: Array) -> dict[str, float]:
+    eta, orders = likelihood.predictor(latent), likelihood.observed
     place = np.empty(len(eta))
     place[orders.rows] = np.arange(len(eta)) - orders.starts[orders.ranking]
     place = np.minimum(place, orders.n_top[RANKING])  # items without a place are alike

@@ -8,11 +8,11 @@ import pytest
 from scipy import sparse
 from scipy.stats import multivariate_normal
 
-from dualview.behaviors.likelihoods.logit import LogitPanel
+from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods.logit_location import Locations
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.likelihoods.several import Layout, SeveralLikelihoods
 from dualview.behaviors.likelihoods.threads import ThreadRegression
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.likelihoods.vector_blocks import (
     Block,
     block_factors,
@@ -26,6 +26,7 @@ from dualview.behaviors.records import LatentPrior, Prior
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 from dualview.numerics.messages import listen, new_message
 from dualview.units import Whitening
+from rows import logit_rows, normal_rows
 
 N_USERS = 4
 USER = np.array([0, 2, 2, 3, 0, 2])  # user 1 has no observations of its own
@@ -37,13 +38,13 @@ def panel(n_dims: int, seed: int, outcome: np.ndarray) -> Panel:
     )
 
 
-def regression() -> PanelRegression:
-    return PanelRegression(panel(2, 1, np.linspace(-1.0, 2.0, len(USER))), NoisePrior(1.0, 3.0))
+def regression() -> UserRows:
+    return normal_rows(panel(2, 1, np.linspace(-1.0, 2.0, len(USER))), NoisePrior(1.0, 3.0))
 
 
-def answers() -> LogitPanel:
+def answers() -> UserRows:
     yes = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0])
-    return LogitPanel(panel(1, 2, yes), sparse.csr_array((len(USER), 0)), np.zeros(len(USER)))
+    return logit_rows(panel(1, 2, yes), sparse.csr_array((len(USER), 0)), np.zeros(len(USER)))
 
 
 def threads() -> ThreadRegression:

@@ -13,7 +13,6 @@ import pytest
 from scipy import sparse
 from scipy.stats import chisquare
 
-from dualview.behaviors.likelihoods.logit import LogitPanel
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.panel import Panel
 from dualview.engines.gibbs import GibbsEngine
@@ -21,6 +20,7 @@ from dualview.model import Model, State
 from dualview.partitions.agreement import Beta
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from dualview.units import Whitening
+from rows import logit_rows
 
 N_USERS, N_THREADS, N_DATASETS, N_RANKS = 8, 10, 300, 19
 N_WARMUP, SPACING = 400, 40
@@ -50,7 +50,7 @@ def separable_model(partition: Any) -> Model:
     bound to the latent number."""
     user = np.repeat(np.arange(N_USERS), 2)
     panel = Panel.of(user, np.ones((len(user), 1)), np.zeros(len(user)), N_USERS)
-    likelihood = LogitPanel(panel, sparse.csr_array((len(user), 0)), np.zeros(len(user)))
+    likelihood = logit_rows(panel, sparse.csr_array((len(user), 0)), np.zeros(len(user)))
     return Model(partition, np.zeros((N_USERS, 2)), likelihood, N_USERS)
 
 

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 import naive
 from checks import ACCEPT, REJECT, batch_scores, changed, mutate, substituted
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
+from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.panel import Panel
 from dualview.engines.gibbs import GibbsEngine, blocks
 from dualview.engines.gibbs.engine import _after
@@ -25,6 +25,7 @@ from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, Parti
 from dualview.views.base import Base
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian.view import GaussianState, GaussianView
+from rows import normal_rows
 
 X = np.array([-1.2, -0.9, 1.0, 0.4])
 Y = np.array([-0.8, 0.9, 1.1, -0.7])
@@ -112,7 +113,7 @@ def chain(
 ) -> list[dict[str, float]]:
     """The shipped updates of components, splits and merges and assignments; everything else stays
     as it is."""
-    likelihood = PanelRegression(
+    likelihood = normal_rows(
         Panel.of(np.arange(len(X)), np.ones((len(X), 1)), Y, len(X)), NoisePrior(1.0, 1.0)
     )
     model = Model(partition, X[:, None], likelihood, len(X), agreement=KnownAgreement(SHARE))

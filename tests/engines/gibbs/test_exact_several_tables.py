@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 import naive
 from checks import ACCEPT, REJECT, batch_scores, changed, mutate, substituted
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
+from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.panel import Panel
 from dualview.columns.layout import Layout
 from dualview.engines.gibbs import GibbsEngine, blocks
@@ -25,6 +25,7 @@ from dualview.views.blocked import BlockedState
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian.view import GaussianState, GaussianView
 from engines.gibbs.test_exact_agreement import FIXED, NOISE, always_split, log_cluster
+from rows import normal_rows
 
 DATA = {
     "first": np.array([-1.2, -0.8, 1.0]),
@@ -95,7 +96,7 @@ def chain(
     """The shipped updates of components, splits and merges and assignments; everything else stays
     as it is."""
     outcome = DATA["behavior"]
-    likelihood = PanelRegression(
+    likelihood = normal_rows(
         Panel.of(np.arange(3), np.ones((3, 1)), outcome, 3), NoisePrior(1.0, 1.0)
     )
     x = np.column_stack([DATA["first"], DATA["second"]])

@@ -22,9 +22,9 @@ from checks import (
     rebind,
     worst,
 )
+from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import logit_location, noise
-from dualview.behaviors.likelihoods.logit import LogitPanel
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.distributions import G
 from dualview.engines.gibbs import blocks, engine
@@ -37,6 +37,7 @@ from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian import kind
 from dualview.views.gaussian import scale as scales
 from engines.gibbs.few_users import N_USERS, USER, linked, model
+from rows import logit_rows, normal_rows
 
 
 def panel(n_dims: int) -> Panel:
@@ -44,15 +45,13 @@ def panel(n_dims: int) -> Panel:
     return Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
 
 
-def regression(
-    n_dims: int = 3, by_cluster: bool = False, noise_dof: float = 1.0
-) -> PanelRegression:
-    return PanelRegression(panel(n_dims), NoisePrior(1.0, noise_dof), by_cluster)
+def regression(n_dims: int = 3, by_cluster: bool = False, noise_dof: float = 1.0) -> UserRows:
+    return normal_rows(panel(n_dims), NoisePrior(1.0, noise_dof), by_cluster)
 
 
-def choices(n_dims: int = 3, n_items: int = 2) -> LogitPanel:
+def choices(n_dims: int = 3, n_items: int = 2) -> UserRows:
     appeal = np.random.default_rng(8).integers(-1, 2, (len(USER), n_items)).astype(float)
-    return LogitPanel(panel(n_dims), sparse.csr_array(appeal), np.linspace(-0.5, 0.5, len(USER)))
+    return logit_rows(panel(n_dims), sparse.csr_array(appeal), np.linspace(-0.5, 0.5, len(USER)))
 
 
 MODELS = {
@@ -157,9 +156,9 @@ def noise_counts_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise's degrees of freedom from users, not from observations; by blocks, where the
     likelihood draws it itself."""
     by_blocks(monkeypatch)
-    right = PanelRegression.noise_law
+    right = NoisePrior.law
     monkeypatch.setattr(
-        PanelRegression, "noise_law", lambda self, r: G(1.0 + N_USERS, right(self, r).inverse_scale)
+        NoisePrior, "law", lambda self, r: G(1.0 + N_USERS, right(self, r).inverse_scale)
     )
 
 
@@ -167,8 +166,8 @@ def noise_prior_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise's conditional as if its prior had one degree of freedom; by blocks."""
     by_blocks(monkeypatch)
     monkeypatch.setattr(
-        PanelRegression,
-        "noise_law",
+        NoisePrior,
+        "law",
         lambda self, r: G(1.0 + len(r), 1.0 + float(r @ r)),  # noqa: ARG005
     )
 
@@ -183,17 +182,13 @@ def no_tilt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def items_without_their_own_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """The items' coefficients regressed on what is left after them."""
-    right = LogitPanel.redraw
+    right = UserRows._coefficients
 
-    def wrong(
-        self: LogitPanel, rng: Any, latent: np.ndarray, params: Any, terms: Any, prior: Any
-    ) -> Any:
-        own = self.offsets @ params["coefficients"]
-        return right(
-            self, rng, latent, params, terms._replace(residual=terms.residual - own), prior
-        )
+    def wrong(self: UserRows, rng: Any, params: Any, terms: Any) -> Any:
+        own = self.covariates @ params["coefficients"]
+        return right(self, rng, params, terms._replace(residual=terms.residual - own))
 
-    monkeypatch.setattr(LogitPanel, "redraw", wrong)
+    monkeypatch.setattr(UserRows, "_coefficients", wrong)
 
 
 def noise_forgets_its_power(monkeypatch: pytest.MonkeyPatch) -> None:

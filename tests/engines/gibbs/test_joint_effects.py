@@ -9,20 +9,21 @@ from scipy import sparse
 
 from checks import REJECT, assert_joint, joint_test, mutate, worst
 from dualview.behaviors.base import Likelihood
+from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import effects as effects_module
 from dualview.behaviors.likelihoods import effects_draw
 from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
-from dualview.behaviors.likelihoods.logit import LogitPanel
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.likelihoods.threads import ThreadRegression
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.engines.gibbs import engine
 from dualview.model import Model
 from dualview.numerics.slice_sampling import sampler
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from dualview.units import GaussianPrior, Whitening
+from rows import logit_rows, normal_rows
 
 N_USERS = 5
 USER = np.array([1, 2, 2, 3, 4, 1, 4, 4, 2])  # user 0 has no observations
@@ -78,12 +79,12 @@ def threads() -> ThreadRegression:
     )
 
 
-def regression(n_dims: int = 2, by_cluster: bool = False, known: bool = False) -> PanelRegression:
-    return PanelRegression(panel(n_dims), NoisePrior(1.0, 3.0), by_cluster, known_noise=known)
+def regression(n_dims: int = 2, by_cluster: bool = False, known: bool = False) -> UserRows:
+    return normal_rows(panel(n_dims), NoisePrior(1.0, 3.0), by_cluster, known_noise=known)
 
 
-def answers(n_dims: int = 2) -> LogitPanel:
-    return LogitPanel(
+def answers(n_dims: int = 2) -> UserRows:
+    return logit_rows(
         panel(n_dims), sparse.csr_array((len(USER), 0)), np.linspace(-0.5, 0.5, len(USER))
     )
 

@@ -8,13 +8,14 @@ import pytest
 
 from checks import REJECT, assert_joint, joint_test, statistics, worst
 from dualview.behaviors.effects import Effects, Scales
-from dualview.behaviors.likelihoods import interval
-from dualview.behaviors.likelihoods.interval import IntervalRegression
-from dualview.behaviors.likelihoods.panel import NoisePrior
+from dualview.behaviors.families import interval
+from dualview.behaviors.families.noise import NoisePrior
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from engines.gibbs.few_users import N_USERS, USER, linked, model
+from rows import interval_rows
 
 Array = Any
 
@@ -30,15 +31,13 @@ def censored(outcome: Array) -> tuple[Array, Array]:
     return np.minimum(outcome, 0.3), np.where(outcome > 0.3, np.inf, outcome)
 
 
-def intervals(n_dims: int, record: Any, by_cluster: bool = False) -> IntervalRegression:
+def intervals(n_dims: int, record: Any, by_cluster: bool = False) -> UserRows:
     design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
     panel, (low, high) = (
         Panel.of(USER, design, np.zeros(len(USER)), N_USERS),
         record(np.zeros(len(USER))),
     )
-    return IntervalRegression(
-        panel, NoisePrior(1.0, 3.0), by_cluster, low=low, high=high, record=record
-    )
+    return interval_rows(panel, NoisePrior(1.0, 3.0), by_cluster, low=low, high=high, record=record)
 
 
 def with_groups() -> Any:
@@ -68,11 +67,12 @@ def look(model: Model, state: State) -> dict[str, float]:
     likelihood: Any = model.held(state).likelihood
     while hasattr(likelihood, "inner"):
         likelihood = likelihood.inner
+    low, high, _ = likelihood.observed
     exact, noise = (
-        likelihood.low == likelihood.high,
+        low == high,
         np.log(np.asarray(state.params["noise_precision"])).mean(),
     )
-    upper = np.where(np.isfinite(likelihood.high), likelihood.high, 5.0)
+    upper = np.where(np.isfinite(high), high, 5.0)
     result |= {"exact": float(exact.mean()), "recorded": float(np.arctan(upper).mean())}
     result["recorded_and_noise"] = float(np.arctan(upper).std() * np.arctan(noise))
     result["recorded_and_vectors"] = float(np.arctan(upper).mean() * np.arctan(state.latent).mean())

@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 
 from checks import REJECT, LostChainsError, assert_joint, joint_test, worst
+from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.behaviors.likelihoods.linked import LinearLink, LinkedLikelihood
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.likelihoods.threads import ThreadRegression
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.distributions import G
 from dualview.model import Model
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from dualview.units import GaussianPrior, Whitening
 from engines.gibbs.test_joint import N_USERS, regression
+from rows import normal_rows
 
 USER = np.array([1, 2, 2, 3, 4, 1, 4])  # user 0 has no observations
 
 
-def panel() -> PanelRegression:
+def panel() -> UserRows:
     design = np.random.default_rng(7).standard_normal((len(USER), 2))
-    return PanelRegression(
-        Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 1.0)
-    )
+    return normal_rows(Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 1.0))
 
 
 def linked(partition: Any, inner: Any, n_features: int = 2, pooled: bool = False) -> Model:

@@ -9,17 +9,20 @@ from scipy.special import expit
 
 from checks import REJECT, assert_joint, joint_test, view_statistics, worst
 from dualview.behaviors.effects import Effects, Scales
-from dualview.behaviors.likelihoods.ordinal import AnswerRows, CutPrior, Known, OrdinalPanel
+from dualview.behaviors.families import ordinal as families
+from dualview.behaviors.families.ordinal import CutPrior, Known
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from engines.gibbs.few_users import N_USERS, USER, linked, model
+from rows import ordinal_rows
 
 
-def ordinal(n_dims: int, known: Known | None = None, n_cuts: int = 3) -> OrdinalPanel:
+def ordinal(n_dims: int, known: Known | None = None, n_cuts: int = 3) -> UserRows:
     design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
     panel = Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
-    return OrdinalPanel(panel, np.linspace(-0.5, 0.5, len(USER)), CutPrior(n_cuts, known))
+    return ordinal_rows(panel, np.linspace(-0.5, 0.5, len(USER)), CutPrior(n_cuts, known))
 
 
 def with_groups() -> Any:
@@ -27,13 +30,10 @@ def with_groups() -> Any:
     order, rng = np.argsort(USER, kind="stable"), np.random.default_rng(9)
     design = np.column_stack([np.ones(len(USER)), rng.standard_normal(len(USER))])
     panel = Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
-    inner = OrdinalPanel(panel, np.zeros(len(USER)), CutPrior(2, Known(0, -0.4)))
+    inner = ordinal_rows(panel, np.zeros(len(USER)), CutPrior(2, Known(0, -0.4)))
     items = {"item": np.array([0, 1, 2, 0, 1, 2, 2, 0, 1])}
     effects = Effects.of(len(USER), rng.standard_normal((len(USER), 1)), items, None, None)
-    rows = np.arange(2 * len(USER))
-    return effects.take(np.repeat(order, 2)).around(
-        inner, effects.units(1.0), rows, Scales(1.0, 1.0)
-    )
+    return effects.around(inner, effects.units(1.0), order, Scales(1.0, 1.0))
 
 
 MODELS = {
@@ -77,7 +77,9 @@ def look(model: Model, state: State) -> dict[str, float]:
     }
     if model.partition.n_components != 1:
         result["occupied"] = float(np.count_nonzero(state.counts))
-    return result | {f"cut {j}": float(np.arctan(cuts[j])) for j in likelihood.cut_prior.free}
+    return result | {
+        f"cut {j}": float(np.arctan(cuts[j])) for j in likelihood.family.cut_prior.free
+    }
 
 
 @pytest.mark.slow
@@ -89,23 +91,21 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
 def no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut points as if the likelihood were that of the two answers alone."""
     monkeypatch.setattr(
-        "dualview.behaviors.likelihoods.ordinal.log_gap",
+        "dualview.behaviors.families.ordinal.log_gap",
         lambda width: np.where(width > 0.0, 0.0, -np.inf),
     )
 
 
 def one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Levels in the middle as if they were only above the cut point below them."""
-    right = AnswerRows.of
+    right = families.level_answers
 
-    def wrong(level: Any, n_cuts: int) -> AnswerRows:
-        rows = right(level, n_cuts)
-        inner = (level > 0) & (level < n_cuts)
-        return rows._replace(
-            sign=np.where(inner[rows.observation] & (rows.sign < 0), 0.0, rows.sign)
-        )
+    def wrong(place: Any, eta: Any, cuts: Any) -> Any:
+        answers = right(place, eta, cuts)
+        inner = np.repeat((place > 0) & (place < len(cuts)), 2)
+        return answers._replace(signs=np.where(inner & (answers.signs < 0), 0.0, answers.signs))
 
-    monkeypatch.setattr(AnswerRows, "of", wrong)
+    monkeypatch.setattr(families, "level_answers", wrong)
 
 
 @pytest.mark.slow

@@ -8,12 +8,13 @@ import pytest
 
 from checks import REJECT, assert_joint, joint_test, view_statistics, worst
 from dualview.behaviors.effects import Effects, Scales
-from dualview.behaviors.likelihoods.rankings import RankingPanel
+from dualview.behaviors.families import Orders
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.model import Model, State
-from dualview.outcomes import Orders
 from dualview.partitions.priors import ChineseRestaurant, OneCluster
 from engines.gibbs.few_users import N_USERS, model
+from rows import ranking_rows
 
 SIZES = np.array([3, 4, 3, 3, 4])
 PLACES = np.array([2, 2, 1, 3, 3])
@@ -21,14 +22,14 @@ RANKING = np.repeat(np.arange(5), SIZES)
 USER = np.array([1, 2, 2, 3, 4])[RANKING]  # user 0 has no rankings
 
 
-def rankings(n_dims: int) -> RankingPanel:
+def rankings(n_dims: int) -> UserRows:
     rng, n = np.random.default_rng(7), len(USER)
     known = zip(SIZES, PLACES, strict=True)
     place = np.concatenate(
         [np.where(np.arange(k) < m, np.arange(1.0, k + 1), np.inf) for k, m in known]
     )
     design = rng.standard_normal((n, n_dims))
-    return RankingPanel(
+    return ranking_rows(
         Panel.of(USER, design, np.zeros(n), N_USERS),
         Orders.of(RANKING, place),
         np.linspace(-0.5, 0.5, n),
@@ -61,7 +62,7 @@ def look(model: Model, state: State) -> dict[str, float]:
         result |= {"group_sd": float(np.log(state.params["group_sd"][0]))}
         result |= {"common": float(np.arctan(state.params["common"][0]))}
         likelihood, _ = likelihood._inside(state.params)
-    eta, orders = likelihood.predictor(state.latent), likelihood.orders
+    eta, orders = likelihood.predictor(state.latent), likelihood.observed
     place = np.empty(len(eta))
     place[orders.rows] = np.arange(len(eta)) - orders.starts[orders.ranking]
     place = np.minimum(place, orders.n_top[RANKING])

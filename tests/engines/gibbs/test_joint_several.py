@@ -8,16 +8,17 @@ import pytest
 from scipy import sparse
 
 from checks import REJECT, LostChainsError, assert_joint, by_blocks, joint_test, worst
+from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import several
-from dualview.behaviors.likelihoods.logit import LogitPanel
-from dualview.behaviors.likelihoods.panel import NoisePrior, PanelRegression
 from dualview.behaviors.likelihoods.several import Layout, SeveralLikelihoods
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.numerics.messages import Terms
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from engines.gibbs.few_users import N_USERS, USER, linked, model
 from engines.gibbs.test_joint import regression as threads
 from engines.gibbs.test_joint_effects import with_effects
+from rows import logit_rows, normal_rows
 
 
 def panel(n_dims: int, seed: int = 7) -> Panel:
@@ -25,13 +26,13 @@ def panel(n_dims: int, seed: int = 7) -> Panel:
     return Panel.of(USER, design, np.zeros(len(USER)), N_USERS)
 
 
-def regression(n_dims: int = 1) -> PanelRegression:
-    return PanelRegression(panel(n_dims), NoisePrior(1.0, 3.0))
+def regression(n_dims: int = 1) -> UserRows:
+    return normal_rows(panel(n_dims), NoisePrior(1.0, 3.0))
 
 
-def answers(n_dims: int = 1, n_items: int = 0) -> LogitPanel:
+def answers(n_dims: int = 1, n_items: int = 0) -> UserRows:
     appeal = np.random.default_rng(8).integers(-1, 2, (len(USER), n_items)).astype(float)
-    return LogitPanel(panel(n_dims, 9), sparse.csr_array(appeal), np.linspace(-0.5, 0.5, len(USER)))
+    return logit_rows(panel(n_dims, 9), sparse.csr_array(appeal), np.linspace(-0.5, 0.5, len(USER)))
 
 
 def both(first: Any, second: Any) -> SeveralLikelihoods:

@@ -8,25 +8,27 @@ import pytest
 
 from checks import REJECT, assert_joint, joint_test, statistics, worst
 from dualview.behaviors.effects import Effects, Scales
-from dualview.behaviors.likelihoods import student as tails
-from dualview.behaviors.likelihoods.panel import NoisePrior
-from dualview.behaviors.likelihoods.student import OwnNoiseRegression, StudentRegression
+from dualview.behaviors.families import noise as tails
+from dualview.behaviors.families import student
+from dualview.behaviors.families.noise import NoisePrior
+from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.model import Model, State
 from dualview.partitions.priors import ChineseRestaurant, OneCluster
 from engines.gibbs.few_users import N_USERS, USER, model
+from rows import own_noise_rows, student_rows
 
 
-def regression(n_dims: int, dof: float | None = None) -> StudentRegression:
+def regression(n_dims: int, dof: float | None = None) -> UserRows:
     design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
-    return StudentRegression(
+    return student_rows(
         Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0), dof=dof
     )
 
 
-def own(n_dims: int) -> OwnNoiseRegression:
+def own(n_dims: int) -> UserRows:
     design = np.random.default_rng(7).standard_normal((len(USER), n_dims))
-    return OwnNoiseRegression(
+    return own_noise_rows(
         Panel.of(USER, design, np.zeros(len(USER)), N_USERS), NoisePrior(1.0, 3.0)
     )
 
@@ -79,13 +81,13 @@ def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
 
 def large_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights eight times as large as they should be."""
-    right = StudentRegression.weight_law
+    right = student.weight_law
 
-    def wrong(self: StudentRegression, latent: Any, params: Any) -> tuple[float, Any]:
-        shape, rates = right(self, latent, params)
+    def wrong(residual: Any, precision: Any, dof: float) -> tuple[float, Any]:
+        shape, rates = right(residual, precision, dof)
         return shape, rates / 8.0
 
-    monkeypatch.setattr(StudentRegression, "weight_law", wrong)
+    monkeypatch.setattr(student, "weight_law", wrong)
 
 
 def no_prior_of_dof(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ from scipy.special import log_expit
 from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
+from dualview.behaviors.families.logit import TiltFactor, expected_weights
 from dualview.behaviors.likelihoods.soft import SoftPrior
-from dualview.behaviors.likelihoods.soft_users import SoftLogit, expected_weights
+from dualview.behaviors.likelihoods.soft_users import SoftRows
 from dualview.errors import InputError
 
 N_USERS = 20
@@ -29,9 +30,10 @@ def _behavior(rows: slice | np.ndarray = slice(None)) -> dv.BinaryOutcomes:
     )
 
 
-def _solved(n_updates: int) -> SoftLogit:
+def _solved(n_updates: int) -> SoftRows:
     latent = _behavior().prepare(None)[1].approximate()
-    assert isinstance(latent, SoftLogit)
+    assert isinstance(latent, SoftRows)
+    assert isinstance(latent.factor, TiltFactor)
     prior = SoftPrior(
         np.stack([LABELS, 1.0 - LABELS]),
         np.array([np.eye(2), 2.0 * np.eye(2)]),
@@ -53,8 +55,8 @@ def test_weights_are_those_of_the_polya_gamma_distribution() -> None:
 def test_the_bound_is_the_expectation_of_numbers_below_the_log_likelihood() -> None:
     latent = _solved(4)
     draws = latent.draws(np.random.default_rng(0), 2000)
-    odds = np.array([latent.likelihood.log_odds(vectors, np.empty(0)) for vectors in draws.latent])
-    outcome, tilts = latent.likelihood.panel.outcome, latent.tilts
+    odds = np.array([latent.likelihood.predictor(vectors) for vectors in draws.latent])
+    outcome, tilts = latent.likelihood.panel.outcome, latent.factor.tilts
     below = (
         (outcome - 0.5) * odds
         - 0.5 * expected_weights(tilts) * (odds**2 - tilts**2)
@@ -72,7 +74,7 @@ def test_at_the_best_weights_the_bound_is_highest() -> None:
     latent = _solved(3)
     best = latent.bound()
     for scale in (0.9, 1.1):
-        assert replace(latent, tilts=scale * latent.tilts).bound() < best
+        assert replace(latent, factor=TiltFactor(scale * latent.factor.tilts)).bound() < best
 
 
 def test_answers_are_fitted_and_more_of_them_taken_in() -> None:
@@ -101,5 +103,5 @@ def test_choices_keep_their_items_and_appeals_are_refused() -> None:
     choices = dv.PairwiseChoices(
         USER, np.arange(len(USER)) % 4, (np.arange(len(USER)) + 1) % 4, items, item_intercept=True
     )
-    with pytest.raises(InputError, match="LogitPanel"):
+    with pytest.raises(InputError, match="UserRows"):
         dv.DualViewMixture(engine="variational").fit(FEATURES, choices)

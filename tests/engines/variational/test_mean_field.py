@@ -112,7 +112,7 @@ def test_vectors_of_per_user_regressions_are_those_of_one_normal_distribution() 
         np.zeros((k, n)),
     )
     start = likelihood.approximate()
-    found, noise = start.with_latent(prior), start.noise.mean
+    found, noise = start.with_latent(prior), start.factor.noise.mean
     size = n_users * n
     precision, linear = np.zeros((size + k * n, size + k * n)), np.zeros(size + k * n)
     for u in range(n_users):
@@ -146,19 +146,18 @@ def test_vectors_of_per_user_regressions_are_those_of_one_normal_distribution() 
                 found.component_covariances[j], covariance[its, its], rtol=1e-9
             )
     entropy = 0.5 * (np.linalg.slogdet(covariance)[1] + len(linear) * (1.0 + np.log(2 * np.pi)))
-    residual = likelihood.residual(found.means)
+    residual = likelihood.panel.outcome - likelihood.predictor(found.means)
     spread = sum(
-        np.sum(found.equations.squares[u] * covariance[u * n : u * n + n, u * n : u * n + n])
+        np.sum(likelihood.panel.squares[u] * covariance[u * n : u * n + n, u * n : u * n + n])
         for u in range(n_users)
     )
-    log_noise = 0.5 * len(residual) * (found.noise.mean_log - np.log(2 * np.pi))
+    log_noise = 0.5 * len(residual) * (found.factor.noise.mean_log - np.log(2 * np.pi))
     of_noise = found.bound() - entropy - log_noise + 0.5 * noise * (residual @ residual + spread)
-    prior_of_noise = likelihood._working_prior
+    prior_of_noise = likelihood.family.noise.prior.working
     half = 0.5 * prior_of_noise.dof
-    expected = (
-        half * np.log(half) - gammaln(half) + (half - 1.0) * found.noise.mean_log - half * noise
-    )
-    assert of_noise == pytest.approx(expected + found.noise.entropy)
+    of_q = found.factor.noise
+    expected = half * np.log(half) - gammaln(half) + (half - 1.0) * of_q.mean_log - half * noise
+    assert of_noise == pytest.approx(expected + of_q.entropy)
     draws = found.draws(np.random.default_rng(0), 2000)
     joint = np.hstack([draws.latent.reshape(2000, -1), draws.means.reshape(2000, -1)])
     standard = (joint - mean) @ np.linalg.cholesky(precision)

@@ -17,23 +17,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit
 
-from dualview.behaviors.likelihoods.soft import (
-    LatentApproximation,
-    LatentDraws,
-    LearnedNoise,
-    SoftPrior,
-    expected_log_noise,
-)
-from dualview.behaviors.records import Params
-from dualview.distributions import G
+from dualview.behaviors.families.base import FamilyFactor, Moments
+from dualview.behaviors.likelihoods.soft import LatentApproximation, LatentDraws, SoftPrior
 
 Array = NDArray[np.float64]
 
 _LOG_2PI = math.log(2.0 * math.pi)
-_SMALL = 1e-4  # log odds below which w is that of a series
-_LARGEST = 50.0  # ln ξ that an extrapolation goes to
 
 
 def inverses(matrices: Array) -> Array:
@@ -43,10 +33,11 @@ def inverses(matrices: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class JointVectors(LatentApproximation):
-    """q(f, μ): f_u | μ ~ N(offsets_u + gains_u μ, conditionals_u), μ ~ N(mean, M⁻¹).
+class SoftRows(LatentApproximation):
+    """q(f, μ), and the family's factor, of a likelihood of rows of one user each, (V3) and (V4).
 
-    offsets (U, q), gains (U, q, K q), conditionals (U, q, q), mean (K q,), system: M.
+    f_u | μ ~ N(offsets_u + gains_u μ, conditionals_u), μ ~ N(mean, M⁻¹): offsets (U, q), gains (U,
+    q, K q), conditionals (U, q, q), mean (K q,), system: M.
     """
 
     offsets: Array
@@ -54,17 +45,20 @@ class JointVectors(LatentApproximation):
     conditionals: Array
     mean: Array
     system: Array
+    likelihood: Any
+    factor: FamilyFactor
 
     joint = True
 
-    @staticmethod
-    def begin(squares: Array, weighted: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """q under a prior N(0, I), given what observations say; there are no components yet."""
+    @classmethod
+    def start(cls, likelihood: Any, factor: FamilyFactor) -> "SoftRows":
+        """Under a prior N(0, I) with the factor as it starts; there are no components yet."""
+        squares, weighted = _messages(likelihood, factor)
         n_users, n_dims = weighted.shape
         conditionals = inverses(np.eye(n_dims) + squares)
         offsets = np.einsum("uij,uj->ui", conditionals, weighted)
-        nothing = np.zeros((n_users, n_dims, 0))
-        return offsets, nothing, conditionals, np.zeros(0), np.zeros((0, 0))
+        nothing = np.zeros((n_users, n_dims, 0)), conditionals, np.zeros(0), np.zeros((0, 0))
+        return cls(offsets, *nothing, likelihood, factor).with_params()
 
     @property
     def _n_dims(self) -> int:
@@ -156,186 +150,57 @@ class JointVectors(LatentApproximation):
             + float((flat - self.mean) @ self.system @ (flat - self.mean))
         )
 
-
-@dataclass(frozen=True)
-class PanelEquations:
-    """Per-user regressions: Σ x xᵀ (U, q, q) and Σ x y (U, q) of every user, the likelihood, and
-    the prior of its noise."""
-
-    likelihood: Any
-    squares: Array
-    weighted: Array
-    noise_prior: G
-
-    @property
-    def n_observations(self) -> int:
-        return len(self.likelihood.panel.outcome)
-
-
-@dataclass(frozen=True)
-class SoftPanel(JointVectors, LearnedNoise):
-    """q(f, μ) q(s); where the noise is known, s = 1 and has no factor."""
-
-    equations: PanelEquations
-    noise: G
-
-    @classmethod
-    def start(cls, equations: PanelEquations) -> "SoftPanel":
-        """Under a prior N(0, I) and a noise precision of 1; there are no components yet."""
-        begun = cls.begin(equations.squares, equations.weighted)
-        first = cls(*begun, equations, G(1.0, 1.0))
-        return first.with_params()
-
-    @property
-    def _is_known(self) -> bool:
-        return bool(self.equations.likelihood.known_noise)
-
-    def with_latent(self, prior: SoftPrior) -> "SoftPanel":
-        """q(f, μ), (V3)."""
-        noise = self.noise.mean
-        return self.solved(prior, noise * self.equations.squares, noise * self.equations.weighted)
+    def with_latent(self, prior: SoftPrior) -> "SoftRows":
+        return self.solved(prior, *_messages(self.likelihood, self.factor))
 
     @cached_property
-    def misfit(self) -> float:
-        """E Σ_i (y_i − x_iᵀ f)²."""
-        residual = self.equations.likelihood.residual(self.means)
-        return float(residual @ residual) + float(np.sum(self.equations.squares * self.covariances))
+    def _moments(self) -> Moments:
+        panel, covariances = self.likelihood.panel, self.covariances
 
-    def with_params(self) -> "SoftPanel":
-        """q(s), (V4)."""
-        if self._is_known:
-            return self
-        prior = self.equations.noise_prior
-        return replace(
-            self,
-            noise=G(prior.dof + self.equations.n_observations, prior.inverse_scale + self.misfit),
+        def each() -> Array:
+            own = (panel.design, covariances[panel.user], panel.design)
+            return np.asarray(np.einsum("ni,nij,nj->n", *own))
+
+        return Moments(
+            self.likelihood.predictor(self.means),
+            lambda: float(np.sum(panel.squares * covariances)),
+            each,
         )
 
+    def with_params(self) -> "SoftRows":
+        return replace(self, factor=self.factor.updated(self.likelihood.observed, self._moments))
+
     def bound(self) -> float:
-        """E ln p(y, s | f) + the entropy of q(f, μ) q(s)."""
-        n, noise_prior = self.equations.n_observations, self.equations.noise_prior
-        if self._is_known:
-            return self.entropy - 0.5 * (n * _LOG_2PI + self.misfit)
-        return self.entropy + expected_log_noise(self.noise, n, self.misfit, noise_prior)
+        return self.entropy + self.factor.bound(self.likelihood.observed, self._moments)
 
     def numbers(self) -> Array:
-        return np.empty(0) if self._is_known else super().numbers()
+        return self.factor.numbers()
 
-    def with_numbers(self, numbers: Array) -> "SoftPanel":
-        return self if self._is_known else super().with_numbers(numbers)
+    def with_numbers(self, numbers: Array) -> "SoftRows":
+        return replace(self, factor=self.factor.with_numbers(numbers))
 
     def draws(self, rng: np.random.Generator, n: int) -> LatentDraws:
-        """Means of components, then vectors given them; the noise."""
+        """Means of components, then vectors given them; the family's parameters."""
         latent, means = self.drawn_vectors(rng, n)
-        params: list[Params] = [
-            {} if self._is_known else {"noise_precision": self.noise.draw(rng)} for _ in range(n)
-        ]
-        return LatentDraws(latent, means, params)
+        return LatentDraws(latent, means, [self.factor.draw(rng) for _ in range(n)])
 
     def log_ratios(self, draws: LatentDraws) -> Array:
-        """ln p(y, s | f) − ln q(f, μ) q(s), up to a constant."""
+        """The augmentation is integrated out of p."""
         assert draws.means is not None
         found = np.empty(len(draws.params))
-        for i, params in enumerate(draws.params):
-            own = self.log_density(draws.latent[i], draws.means[i])
-            own += sum(self.noise.log_density(value) for value in params.values())
-            found[i] = self.equations.likelihood.log_density(draws.latent[i], params) - own
+        for i, phi in enumerate(draws.params):
+            own = self.log_density(draws.latent[i], draws.means[i]) + self.factor.log_density(phi)
+            found[i] = self.likelihood.log_density(draws.latent[i], phi) - own
         return found
 
 
-@dataclass(frozen=True)
-class SoftLogit(JointVectors):
-    """q(f, μ) Π_i q(ω_i) of yes-or-no observations, (V3) with the Pólya–Gamma bound (Jaakkola and
-    Jordan 2000).
-
-    tilts (n,): ξ of every observation, in the order of the likelihood's panel. An observation i of
-    user u has the log odds ψ_i = x_iᵀ f_u + c_i. Given ω_i it is normal in ψ_i. The best q(ω_i) is
-    PG(1, ξ_i), and with it
-
-        E ln p(y_i | f_u) ≥ (y_i − ½) E ψ_i − w(ξ_i) (E ψ_i² − ξ_i²)/2 − ξ_i/2 + ln σ(ξ_i),
-        w(ξ) = E ω = tanh(ξ/2)/(2ξ),
-
-    which is highest at ξ_i² = E ψ_i². So ω stands in a factor of its own, and the bound of all data
-    rises with every update.
-    """
-
-    likelihood: Any
-    tilts: Array
-
-    @classmethod
-    def start(cls, likelihood: Any) -> "SoftLogit":
-        """Under a prior N(0, I), with ω at its mean at even odds; there are no components yet."""
-        panel = likelihood.panel
-        zero = np.zeros((len(panel.counts), likelihood.n_dims))
-        unit = cls.begin(np.zeros((*zero.shape, zero.shape[1])), zero)
-        first = cls(*unit, likelihood, np.zeros(len(panel.outcome)))
-        return cls(*cls.begin(*first._terms), likelihood, first.tilts).with_params()
-
-    @property
-    def _terms(self) -> tuple[Array, Array]:
-        """What observations say of the users' vectors given q(ω): (U, q, q) and (U, q)."""
-        panel, weights = self.likelihood.panel, expected_weights(self.tilts)
-        rows = panel._replace(design=panel.design * np.sqrt(weights)[:, None])
-        pulls = panel._replace(outcome=panel.outcome - 0.5 - weights * self.likelihood.constant)
-        return rows.squares, pulls.weighted
-
-    def with_latent(self, prior: SoftPrior) -> "SoftLogit":
-        """q(f, μ), (V3)."""
-        return self.solved(prior, *self._terms)
-
-    @cached_property
-    def _odds(self) -> tuple[Array, Array]:
-        """E ψ_i and E ψ_i², (n,)."""
-        panel = self.likelihood.panel
-        expected = panel.expected(self.means) + self.likelihood.constant
-        spread = np.einsum("ni,nij,nj->n", panel.design, self.covariances[panel.user], panel.design)
-        return expected, expected**2 + spread
-
-    def with_params(self) -> "SoftLogit":
-        """q(ω)."""
-        return replace(self, tilts=np.sqrt(self._odds[1]))
-
-    def bound(self) -> float:
-        """E ln p(y, ω | f) + the entropy of q(f, μ) q(ω)."""
-        expected, squares = self._odds
-        own = (
-            (self.likelihood.panel.outcome - 0.5) * expected
-            - 0.5 * self.tilts
-            + log_expit(self.tilts)
-        )
-        own -= 0.5 * expected_weights(self.tilts) * (squares - self.tilts**2)
-        return self.entropy + float(own.sum())
-
-    def numbers(self) -> Array:
-        """ln ξ."""
-        return np.log(np.maximum(self.tilts, _SMALL))
-
-    def with_numbers(self, numbers: Array) -> "SoftLogit":
-        return replace(self, tilts=np.exp(np.minimum(numbers, _LARGEST)))
-
-    def draws(self, rng: np.random.Generator, n: int) -> LatentDraws:
-        """Means of components, then vectors given them."""
-        latent, means = self.drawn_vectors(rng, n)
-        return LatentDraws(latent, means, [self._params for _ in range(n)])
-
-    @property
-    def _params(self) -> Params:
-        return {"coefficients": np.empty(0)}
-
-    def log_ratios(self, draws: LatentDraws) -> Array:
-        """ln p(y | f) − ln q(f, μ), up to a constant; ω is integrated out of p."""
-        assert draws.means is not None
-        return np.array(
-            [
-                self.likelihood.log_density(latent, self._params) - self.log_density(latent, means)
-                for latent, means in zip(draws.latent, draws.means, strict=True)
-            ]
-        )
-
-
-def expected_weights(tilts: Array) -> Array:
-    """E ω of PG(1, ξ): tanh(ξ/2)/(2ξ), 1/4 at 0."""
-    safe = np.maximum(tilts, _SMALL)
-    return np.asarray(
-        np.where(tilts < _SMALL, 0.25 - tilts**2 / 48.0, np.tanh(0.5 * safe) / (2.0 * safe))
-    )
+def _messages(likelihood: Any, factor: FamilyFactor) -> tuple[Array, Array]:
+    """What rows say of the users' vectors given the family's factor: (U, q, q) and (U, q)."""
+    panel = likelihood.panel
+    weights, responses = factor.messages(likelihood.observed)
+    if likelihood.constant is not None:
+        responses = responses - likelihood.constant
+    if np.ndim(weights) == 0:
+        return weights * panel.squares, weights * panel._replace(outcome=responses).weighted
+    rows = panel._replace(design=panel.design * np.sqrt(np.asarray(weights))[:, None])
+    return rows.squares, panel._replace(outcome=weights * responses).weighted

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, SeveralBehaviors
-from dualview.outcomes import BinaryOutcome
+from dualview.behaviors.families import BinaryOutcome
 from dualview.posterior.checks.model_checks import (
     Check,
     Checks,

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from dualview.behaviors.families import Mixture, Parts
 from dualview.behaviors.records import Forecast
 from dualview.errors import InputError
-from dualview.outcomes import Mixture, Parts
 from dualview.posterior.prediction.new_users import NewUsers
 
 Array = NDArray[np.float64]

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from dualview.behaviors.families import NormalMixture
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence, UserNoise
 from dualview.errors import DataWarning, InputError
 from dualview.numerics.linalg import log_determinants, solved, times
-from dualview.outcomes import NormalMixture
 from dualview.posterior.prediction.candidates import SEED, Candidates
 from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws
 from dualview.posterior.prediction.user_features import Features, Opened

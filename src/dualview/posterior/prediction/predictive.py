@@ -1,6 +1,6 @@
 """Predictive distributions of vectors, and weighted draws where a mixture has no closed form.
 
-Those of numbers and of yes or no are in ``dualview.outcomes``.
+Those of numbers and of yes or no are in ``dualview.behaviors.families``.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from dualview.behaviors.families import NormalMixture, Parts
+from dualview.behaviors.families.gaussian import NO_DENSITY
 from dualview.checks import draws_generator, interval_ends, numbers
 from dualview.errors import InputError
-from dualview.outcomes import NormalMixture, Parts
-from dualview.outcomes.normal import NO_DENSITY
 
 Array = NDArray[np.float64]
 

@@ -17,8 +17,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.distributions import log_normal_mass, normal_quantiles_between
 from dualview.interval_gaussian import before_truncation, truncated_moments
-from dualview.outcomes.truncated_normal import log_mass, quantiles
 from dualview.views.base import Array, Components
 from dualview.views.gaussian.intervals import Intervals
 
@@ -169,7 +169,7 @@ class SoftCells:
                 )
                 shift, share = truncated_moments(low, high)
                 values[known, d], variances[known, d] = middle + sd * shift, sd**2 * share
-                mass = log_mass(low, high, (table.high[known, d] - table.low[known, d]) / sd)
+                mass = log_normal_mass(low, high, (table.high[known, d] - table.low[known, d]) / sd)
                 entropies[known] += np.log(sd) + mass + 0.5 * (_LOG_2PI + shift**2 + share)
         expected = mean + _by_pattern(given.loadings, table.pattern, values)
         return expected, variances, given.loadings, given.covariances, entropies
@@ -280,7 +280,9 @@ class SoftCells:
                     d, away[place], given.precisions[table.pattern[rows], d]
                 )
                 low, high = ((end - mean[d] - middle) / sd for end in ends)
-                points = quantiles(rng.random(len(rows)), low, high, (ends[1] - ends[0]) / sd)
+                points = normal_quantiles_between(
+                    rng.random(len(rows)), low, high, (ends[1] - ends[0]) / sd
+                )
                 drawn[place, d] = np.clip(mean[d] + middle + sd * points, *ends)
         return drawn
 

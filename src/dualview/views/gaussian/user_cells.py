@@ -22,9 +22,9 @@ from scipy.special import logsumexp
 from scipy.stats import qmc
 
 from dualview.columns.cells import missing_cells
+from dualview.distributions import log_normal_mass, normal_quantiles_between
 from dualview.errors import InputError
 from dualview.numerics.linalg import spread
-from dualview.outcomes.truncated_normal import log_mass, quantiles
 from dualview.units import Whitening
 from dualview.views.base import Components
 
@@ -284,9 +284,9 @@ def _walk(
         scale = lower[:, i, i]
         middle = centres[:, i] + sum(lower[:, i, k] * before for k, before in enumerate(standard))
         bounds = (low[i] - middle) / scale, (high[i] - middle) / scale, (high[i] - low[i]) / scale
-        log_weights += log_mass(*bounds)
+        log_weights += log_normal_mass(*bounds)
         if i < levels.shape[2]:
-            standard.append(quantiles(levels[..., i], *bounds))
+            standard.append(normal_quantiles_between(levels[..., i], *bounds))
     return standard, log_weights
 
 
@@ -310,7 +310,7 @@ def _drawn_inside(
             middle = away[:, i] - (precision[:, i] * away).sum(axis=1) * sd**2
             start = centres[:, i] + middle
             bounds = (low[i] - start) / sd, (high[i] - start) / sd, (high[i] - low[i]) / sd
-            away[:, i] = middle + sd * quantiles(rng.random(n), *bounds)
+            away[:, i] = middle + sd * normal_quantiles_between(rng.random(n), *bounds)
     return np.asarray(away)
 
 

@@ -1,18 +1,38 @@
-"""Outcomes that are yes or no."""
+"""The logit family: yes or no, with log odds η.
+
+By Pólya–Gamma augmentation (Polson, Scott and Windle 2013): given ω_i ~ PG(1, η_i), y_i counts as a
+normal observation (y_i − ½)/ω_i of the log odds with precision ω_i. The ω are drawn before each
+sweep and forgotten after it. Without them, between two sweeps, clusters' means move with their
+users' vectors (``likelihoods.logit_location``).
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, ndtr
 
+from dualview.behaviors.families.base import (
+    Array,
+    Family,
+    FamilyFactor,
+    Mixture,
+    Moments,
+    Outcome,
+    Params,
+    Parts,
+    RowAnswers,
+    Rows,
+)
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.checks import draws_generator
 from dualview.errors import InputError
 from dualview.numerics import polya_gamma
+from dualview.numerics.hyperprior import FINITE_VARIANCES
 from dualview.numerics.streams import stream_of
-from dualview.outcomes.base import Array, Mixture, Outcome, Parts
-from dualview.outcomes.normal import NormalMixture
 
 
 class BinaryOutcome(Outcome):
@@ -128,3 +148,78 @@ def expected_probability(locations: Array, sds: Array) -> Array:
         weight = _STEP * expit(point) * expit(-point)
         result[~narrow] += weight * ndtr((locations[~narrow] - point) / sds[~narrow])
     return result
+
+
+@dataclass(frozen=True)
+class LogitFamily(Family):
+    """Yes or no, y being 1 or 0; there are no parameters."""
+
+    # answers all alike leave latent vectors the tails of their prior
+    hyperprior = FINITE_VARIANCES
+    n_answers = 1
+
+    def outcome(self, phi: Params, rows: Rows) -> Outcome:  # noqa: ARG002
+        return BinaryOutcome()
+
+    def pull(self, y: Any, eta: Array) -> tuple[Array, float]:  # noqa: ARG002
+        """At even odds."""
+        return y - 0.5, 0.25
+
+    def answers(self, rows: Rows, phi: Params) -> RowAnswers:  # noqa: ARG002
+        return RowAnswers(2.0 * rows.y - 1.0, rows.eta)
+
+    def expect(self, y: Any) -> "TiltFactor":
+        return TiltFactor(np.zeros(len(y)))
+
+
+_SMALL = 1e-4  # log odds below which w is that of a series
+_LARGEST = 50.0  # ln ξ that an extrapolation goes to
+
+
+@dataclass(frozen=True)
+class TiltFactor(FamilyFactor):
+    """Π_i q(ω_i), by the bound of Jaakkola and Jordan (2000).
+
+    tilts (n,): ξ of every row. Given ω_i the row is normal in η_i. The best q(ω_i) is PG(1, ξ_i),
+    and with it
+
+        E ln p(y_i | η_i) ≥ (y_i − ½) E η_i − w(ξ_i) (E η_i² − ξ_i²)/2 − ξ_i/2 + ln σ(ξ_i),
+        w(ξ) = E ω = tanh(ξ/2)/(2ξ),
+
+    which is highest at ξ_i² = E η_i². So ω stands in a factor of its own, and the bound of all data
+    rises with every update.
+    """
+
+    tilts: Array
+
+    def messages(self, y: Any) -> tuple[Array | float, Array]:
+        weights = expected_weights(self.tilts)
+        return weights, (y - 0.5) / weights
+
+    @staticmethod
+    def _squares(moments: Moments) -> Array:
+        """E η_i²."""
+        return np.asarray(moments.mean**2 + moments.variance)
+
+    def updated(self, y: Any, moments: Moments) -> "TiltFactor":  # noqa: ARG002
+        return replace(self, tilts=np.sqrt(self._squares(moments)))
+
+    def bound(self, y: Any, moments: Moments) -> float:
+        own = (y - 0.5) * moments.mean - 0.5 * self.tilts + log_expit(self.tilts)
+        away = self._squares(moments) - self.tilts**2
+        return float((own - 0.5 * expected_weights(self.tilts) * away).sum())
+
+    def numbers(self) -> Array:
+        """ln ξ."""
+        return np.log(np.maximum(self.tilts, _SMALL))
+
+    def with_numbers(self, numbers: Array) -> "TiltFactor":
+        return replace(self, tilts=np.exp(np.minimum(numbers, _LARGEST)))
+
+
+def expected_weights(tilts: Array) -> Array:
+    """E ω of PG(1, ξ): tanh(ξ/2)/(2ξ), 1/4 at 0."""
+    safe = np.maximum(tilts, _SMALL)
+    return np.asarray(
+        np.where(tilts < _SMALL, 0.25 - tilts**2 / 48.0, np.tanh(0.5 * safe) / (2.0 * safe))
+    )

@@ -1,16 +1,15 @@
 """Outcomes: log densities given locations, the predictive distributions they choose, and a kind
 from outside the package."""
 
+import importlib
+
 import numpy as np
 import pytest
 from scipy import sparse, stats
 from scipy.special import logsumexp
 
 import dualview as dv
-from dualview.behaviors.records import Forecast
-from dualview.errors import InputError
-from dualview.evaluation.comparison import log_likelihoods
-from dualview.outcomes import (
+from dualview.behaviors.families import (
     BinaryOutcome,
     ChoiceMixture,
     Mixture,
@@ -18,6 +17,9 @@ from dualview.outcomes import (
     NormalOutcome,
     Outcome,
 )
+from dualview.behaviors.records import Forecast
+from dualview.errors import InputError
+from dualview.evaluation.comparison import log_likelihoods
 from dualview.posterior.prediction.new_outcomes import outcomes
 
 S, N = 6, 4
@@ -67,7 +69,7 @@ def test_binary_density_and_prediction() -> None:
 def test_a_forecast_takes_an_outcome() -> None:
     with pytest.raises(
         InputError,
-        match=r"must be a dualview.outcomes.Outcome, such as NormalOutcome\(sds\).*got ndarray",
+        match=r"a dualview.behaviors.families.Outcome, such as NormalOutcome\(sds\).*got ndarray",
     ):
         forecast(np.ones(S))  # type: ignore[arg-type]
 
@@ -152,3 +154,13 @@ def test_means_that_rest_on_few_components_are_told() -> None:
     assert abs(mixture.mean[1]) > 1e8
     few = NormalMixture.over_draws(2, lambda cases: locations[:20, cases], np.ones(20))
     assert not few.mean_unsure.any()
+
+
+def test_former_addresses_work_and_warn() -> None:
+    for module, name in (("outcomes", "NormalOutcome"), ("behaviors.panel", "PerUser")):
+        former = importlib.import_module(f"dualview.{module}")
+        with pytest.warns(FutureWarning, match=r"will go in the next release"):
+            found = getattr(former, name)
+        assert found.__name__ == name
+        with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+            former.Nothing  # noqa: B018

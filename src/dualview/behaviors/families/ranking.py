@@ -1,18 +1,25 @@
-"""Outcomes that are rankings of several items, which are one outcome only together."""
+"""The ranking family: Thurstone's, the order of utilities N(η_i, 1) of several items.
+
+Of a ranking the first places are known, in order; the items without a place are below all of these.
+The utilities are drawn given the ranking before each sweep, all those of a ranking together, and
+count as numbers with noise 1. They are forgotten after it.
+"""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr, ndtri
 
+from dualview.behaviors.families.base import Array, Family, Mixture, Outcome, Params, Parts, Rows
 from dualview.checks import draws_generator, interval_ends
 from dualview.errors import DegenerateError, InputError
+from dualview.numerics.hyperprior import FINITE_VARIANCES
 from dualview.numerics.ordered_normals import draw_in_order, first_probabilities, log_probabilities
 from dualview.numerics.streams import stream_of
-from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 
 Places = NDArray[np.int64]
 _LARGEST = 1e100  # of expected utilities, which are squared
@@ -337,3 +344,32 @@ def _places_of(utilities: Array) -> Array:
         axis=1,
     )
     return result
+
+
+@dataclass(frozen=True)
+class RankingFamily(Family):
+    """Rankings of items, a row each, y being :class:`Orders`; there are no parameters."""
+
+    # rankings that follow a column strictly leave latent vectors the tails of their prior
+    hyperprior = FINITE_VARIANCES
+
+    def pull(self, y: Any, eta: Array) -> tuple[Array, float]:
+        """With rough utilities."""
+        return y.scores() - eta, 1.0
+
+    def augment(
+        self,
+        rng: np.random.Generator,
+        rows: Rows,
+        phi: Params,  # noqa: ARG002
+    ) -> tuple[Array, Array]:
+        return rows.y.drawn_utilities(rng, rows.eta) - rows.eta, np.ones(1)
+
+    def log_likelihood(self, rows: Rows, phi: Params) -> float:  # noqa: ARG002
+        """The utilities are integrated out."""
+        return float(rows.y.log_probabilities(rows.eta[None]).sum())
+
+    def sample(self, rng: np.random.Generator, rows: Rows, phi: Params) -> Orders:  # noqa: ARG002
+        """Other rankings, of which as many places are known."""
+        orders: Orders = rows.y
+        return orders.sorted_by(rows.eta + rng.standard_normal(len(rows.eta)))

@@ -1,6 +1,12 @@
-"""Outcomes that are numbers with Student-t noise."""
+"""The Student family: numbers with Student-t noise about their locations.
+
+Given weights λ_i ~ Gamma(ν/2, ν/2), y_i ~ N(η_i, 1/(s λ_i)). The λ_i are drawn before each sweep
+and forgotten after it. s and ν are drawn with the λ_i integrated out, by slices: given them both
+would hardly move.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -8,9 +14,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln, ndtr
 
+from dualview.behaviors.families.base import (
+    Array,
+    Family,
+    Given,
+    Mixture,
+    Outcome,
+    Params,
+    Parts,
+    Rows,
+    Users,
+)
+from dualview.behaviors.families.gaussian import NormalMixture
+from dualview.behaviors.families.noise import LEARNED_TAILS, NoisePrior, Tails
 from dualview.checks import draws_generator
-from dualview.outcomes.base import Array, Mixture, Outcome, Parts
-from dualview.outcomes.normal import NormalMixture
 
 _NODES = 128  # of integrals over a weight λ; right to seven digits from one degree of freedom on
 _LEAST_SHARE = 1e-13  # of the weights above the nodes
@@ -58,6 +75,17 @@ def log_smeared_student(x: Array, sds: Any, scales: Any, dof: Any) -> Array:
     return np.where(np.asarray(sds) > 0.0, total, log_student(x, scales, dof))
 
 
+def weight_law(residual: Array, precision: Any, dof: float) -> tuple[float, Array]:
+    """λ_i | rest: the shape of a gamma distribution, and its rates (n,)."""
+    return 0.5 * (dof + 1.0), 0.5 * (dof + precision * residual**2)
+
+
+def draw_weights(rng: np.random.Generator, residual: Array, precision: Any, dof: float) -> Array:
+    """The λ_i, (n,)."""
+    shape, rates = weight_law(residual, precision, dof)
+    return np.asarray(rng.standard_gamma(shape, len(rates)) / rates)
+
+
 class StudentOutcome(Outcome):
     """Numbers with Student-t noise about their locations: scales (S,) and degrees of freedom (S,)
     in S draws.
@@ -91,9 +119,7 @@ class StudentOutcome(Outcome):
         """By weights λ of the scale mixture."""
         residual, dof = values - locations, float(self.dof[0])
         precision = np.broadcast_to(self.scale(slice(0, len(residual)))[0] ** -2.0, residual.shape)
-        rates = 0.5 * (dof + precision * residual**2)
-        weights = rng.standard_gamma(0.5 * (dof + 1.0), len(rates)) / rates
-        return residual, precision * weights
+        return residual, precision * draw_weights(rng, residual, precision, dof)
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:
         """Locations with noise, (S, cases)."""
@@ -223,3 +249,62 @@ class StudentMixture(Mixture):
             )
             result[cases] = np.logaddexp.reduce(own, axis=0)
         return result
+
+
+@dataclass(frozen=True)
+class StudentFamily(Family):
+    """Numbers with Student-t noise that all rows share: y_i = η_i + s^{−1/2} t_ν."""
+
+    prior: NoisePrior
+    tails: Tails = LEARNED_TAILS
+
+    def outcome(self, phi: Params, rows: Rows) -> Outcome:  # noqa: ARG002
+        noise, dof = float(phi["noise_precision"]), self.tails.of(phi)
+        return StudentOutcome(np.array([noise**-0.5]), np.array([dof]))
+
+    def pull(self, y: Any, eta: Array) -> tuple[Array, float]:
+        return y - eta, 1.0
+
+    def start(self, rng: np.random.Generator, rows: Rows) -> Params:
+        noise = self.prior.law(rows.y - rows.eta).draw(rng)
+        return {"noise_precision": noise} | self.tails.start()
+
+    def augment(self, rng: np.random.Generator, rows: Rows, phi: Params) -> tuple[Array, Array]:
+        residual, noise = rows.y - rows.eta, phi["noise_precision"]
+        return residual, noise * draw_weights(rng, residual, noise, self.tails.of(phi))
+
+    def redraw(self, rng: np.random.Generator, given: Given) -> Params:
+        """The noise, then the degrees of freedom where they are learned; the weights are integrated
+        out of both."""
+        residual, phi = given.rows.y - given.rows.eta, given.phi
+        noise = self.prior.redraw(
+            rng, self.noise_likelihood(residual, phi), float(phi["noise_precision"]), len(residual)
+        )
+        tails = self.tails.redraw(rng, self.tails_likelihood(residual, noise), phi)
+        return {"noise_precision": noise} | tails
+
+    def noise_likelihood(self, residual: Array, phi: Params) -> Callable[[float], float]:
+        """Log likelihood of s given residuals (n,) and ν."""
+        dof = self.tails.of(phi)
+        return lambda noise: float(log_student(residual, noise**-0.5, dof).sum())
+
+    @staticmethod
+    def tails_likelihood(residual: Array, noise: float) -> Callable[[float], float]:
+        """Log likelihood of ν given residuals (n,) and s."""
+        return lambda dof: float(log_student(residual, noise**-0.5, dof).sum())
+
+    def log_prior(self, phi: Params) -> float:
+        of_noise = self.prior.working.log_density(float(phi["noise_precision"]))
+        return of_noise + self.tails.log_prior(phi)
+
+    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:  # noqa: ARG002
+        found = {"noise_precision": self.prior.reported_log_density(reported["noise_precision"])}
+        return found | self.tails.log_priors(reported)
+
+    def draw_prior(self, rng: np.random.Generator, z: Users) -> Params:  # noqa: ARG002
+        return {"noise_precision": self.prior.working.draw(rng)} | self.tails.draw_prior(rng)
+
+    def reported(self, phi: Params) -> Params:
+        """The noise's scale⁻² in the user's units; degrees of freedom have none."""
+        found = super().reported(phi)
+        return found | {"noise_precision": found["noise_precision"] / self.prior.variance}

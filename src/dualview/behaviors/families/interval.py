@@ -1,60 +1,47 @@
-"""Outcomes with normal noise that are recorded as intervals: censored or rounded numbers, and
-counts.
+"""The interval family: normal numbers that are recorded as intervals, as censored or rounded ones
+and counts are.
 
 A number y lies about its location with normal noise, on the scale of the location. What is recorded
 of it is an interval that holds it; numbers that are recorded exactly are intervals without a width.
-Counts are recorded on a scale of their own.
+Counts are recorded on a scale of their own. Before each sweep y is drawn from its normal
+distribution between the ends, and it is forgotten after it. The noise is drawn with y integrated
+out.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr
 
-from dualview.errors import InputError
+from dualview.behaviors.families.base import (
+    Array,
+    Given,
+    Mixture,
+    Moments,
+    Params,
+    Parts,
+    Rows,
+)
+from dualview.behaviors.families.gaussian import (
+    GaussianFamily,
+    NoiseFactor,
+    NormalMixture,
+    NormalOutcome,
+)
+from dualview.behaviors.recorded import Recorded
+from dualview.distributions import log_normal_mass
+from dualview.interval_gaussian import truncated_moments
+from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
 from dualview.numerics.truncated import draw_between
-from dualview.outcomes.base import Array, Mixture, Parts
-from dualview.outcomes.normal import NormalMixture, NormalOutcome
-from dualview.outcomes.truncated_normal import log_mass
 
 _EXACT_COUNTS = (
     100  # counts below it have their own probabilities in means; from it on a count is a number
 )
-
-
-class Record(Protocol):
-    """How numbers are recorded, and what is recorded of counts."""
-
-    @property
-    def is_count(self) -> bool:
-        """Whether counts are recorded."""
-
-    @property
-    def lowest(self) -> float:
-        """The lowest count that is possible."""
-
-    def checked(self, y: Any, n: int) -> Array:
-        """What was recorded of n outcomes, (n,) or ends (n, 2); an error where it cannot be."""
-
-    def intervals(self, recorded: Array) -> tuple[Array, Array]:
-        """Lower and upper ends (n,) of what was recorded, on the scale of the locations."""
-
-    def values(self, x: Array) -> Array:
-        """What is recorded of numbers (…) on the scale of the locations."""
-
-    def observed_again(self, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
-        """Ends of other numbers x (n,), where those that were recorded had these ends."""
-
-    def scaled(self, values: Array) -> Array:
-        """Numbers in the user's units on the scale of the locations."""
-
-    @property
-    def is_logarithmic(self) -> bool:
-        """Whether that scale is log1p."""
 
 
 def log_probability(low: Array, high: Array, locations: Array, sds: Any) -> Array:
@@ -80,14 +67,14 @@ def _log_density(values: Array, locations: Array, sds: Array) -> Array:
 
 
 def _log_mass(low: Array, high: Array, locations: Array, sds: Array) -> Array:
-    return log_mass((low - locations) / sds, (high - locations) / sds, (high - low) / sds)
+    return log_normal_mass((low - locations) / sds, (high - locations) / sds, (high - low) / sds)
 
 
 class IntervalOutcome(NormalOutcome):
     """Numbers with normal noise about their locations, of which intervals are recorded; sds as in
     :class:`NormalOutcome`."""
 
-    def __init__(self, sds: ArrayLike | Callable[[slice], Array], record: Record) -> None:
+    def __init__(self, sds: ArrayLike | Callable[[slice], Array], record: Recorded) -> None:
         super().__init__(sds)
         self.record = record
 
@@ -132,7 +119,7 @@ class IntervalMixture(NormalMixture):
     has_gaps = True
 
     def __init__(
-        self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Record
+        self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Recorded
     ) -> None:
         super().__init__(n, n_components, parts)
         self._record = record
@@ -167,7 +154,7 @@ class CountMixture(Mixture):
     has_gaps = True
 
     def __init__(
-        self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Record
+        self, n: int, n_components: int, parts: Callable[[slice], Parts], record: Recorded
     ) -> None:
         super().__init__(n, n_components, parts)
         self._record = record
@@ -265,10 +252,107 @@ def _exponential_part(power: int, bound: float, locations: Array, sds: Array) ->
     return np.where(np.isfinite(total), total, np.inf)
 
 
-def whole_counts(values: Array, name: str) -> None:
-    """Raise where numbers are not whole or below 0."""
-    wrong = (values != np.round(values)) | (values < 0)
-    if wrong.any():
-        raise InputError(
-            f"{name} must hold counts, whole numbers from 0; got {values[wrong][0]:g}."
-        )
+class Ends(NamedTuple):
+    """Lower and upper ends of what was recorded, (n,), and a number between them to start from."""
+
+    low: Array
+    high: Array
+    inside: Array
+
+
+@dataclass(frozen=True)
+class IntervalFamily(GaussianFamily):
+    """Normal numbers that are known to lie between two ends, y being :class:`Ends`.
+
+    is_open: some intervals have one end only, so that rows may leave latent vectors the tails of
+    their prior. record(numbers): the ends that other numbers (n,) would have.
+    """
+
+    is_open: bool = True
+    record: Callable[[Array], tuple[Array, Array]] | None = None
+
+    is_conjugate = False
+
+    @property
+    def hyperprior(self) -> Hyperprior:
+        """With lighter tails where intervals are open."""
+        return FINITE_VARIANCES if self.is_open else PUBLISHED
+
+    def _numbers(self, y: Any) -> Array:
+        return np.asarray(y.inside)
+
+    def _sds(self, rows: Rows, phi: Params) -> Array:
+        precision = np.broadcast_to(self.noise.precision(phi, rows.user), rows.eta.shape)
+        return np.asarray(1.0 / np.sqrt(precision))
+
+    def augment(self, rng: np.random.Generator, rows: Rows, phi: Params) -> tuple[Array, Array]:
+        """Numbers are drawn between the ends."""
+        low, high = rows.y.low - rows.eta, rows.y.high - rows.eta
+        residual = draw_between(stream_of(rng), low, high, self._sds(rows, phi))
+        return np.asarray(residual), self.noise.precision(phi, rows.user)
+
+    def redraw(self, rng: np.random.Generator, given: Given) -> Params:
+        """The noise with the numbers integrated out."""
+        return self.noise.redraw(rng, given, self.noise_likelihood(given.rows))
+
+    @staticmethod
+    def noise_likelihood(rows: Rows) -> Callable[[float, NDArray[np.intp]], float]:
+        """Log likelihood of s, of some rows."""
+        (low, high, _), eta = rows.y, rows.eta
+
+        def log_likelihood(noise: float, own: NDArray[np.intp]) -> float:
+            return float(log_probability(low[own], high[own], eta[own], noise**-0.5).sum())
+
+        return log_likelihood
+
+    def log_likelihood(self, rows: Rows, phi: Params) -> float:
+        sds = self._sds(rows, phi)
+        return float(log_probability(rows.y.low, rows.y.high, rows.eta, sds).sum())
+
+    def sample(self, rng: np.random.Generator, rows: Rows, phi: Params) -> Ends:
+        """Other numbers, and what is recorded of them."""
+        assert self.record is not None
+        numbers = super().sample(rng, rows, phi)
+        return Ends(*self.record(numbers), numbers)
+
+    def expect(self, y: Any) -> "IntervalFactor | None":
+        of_noise = super().expect(y)
+        if of_noise is None:
+            return None
+        return IntervalFactor(of_noise.prior, of_noise.noise, y.inside, np.zeros(len(y.low)))
+
+
+@dataclass(frozen=True)
+class IntervalFactor(NoiseFactor):
+    """q(s) Π_i q(y_i): numbers y_i have normal distributions about E η_i with precision E s between
+    their ends.
+
+    numbers_mean, numbers_variance (n,): of the y_i. entropy: of all of them that are not exact.
+    """
+
+    numbers_mean: Array = field(default_factory=lambda: np.empty(0))
+    numbers_variance: Array = field(default_factory=lambda: np.empty(0))
+    entropy: float = 0.0
+
+    def messages(self, y: Any) -> tuple[Array | float, Array]:  # noqa: ARG002
+        return self.noise.mean, self.numbers_mean
+
+    def _misfit(self, y: Any, moments: Moments) -> float:  # noqa: ARG002
+        return super()._misfit(self.numbers_mean, moments) + float(self.numbers_variance.sum())
+
+    def updated(self, y: Any, moments: Moments) -> Self:
+        return self._completed(y, moments.mean)._with_noise(y, moments)
+
+    def _completed(self, y: Ends, eta: Array) -> Self:
+        """q(y) given that of the locations and of the noise."""
+        sd, wide = self.noise.mean**-0.5, y.low < y.high
+        low, high = (y.low[wide] - eta[wide]) / sd, (y.high[wide] - eta[wide]) / sd
+        away, spread = truncated_moments(low, high)
+        mean, variance = np.array(y.low), np.zeros(len(wide))
+        mean[wide], variance[wide] = eta[wide] + sd * away, sd**2 * spread
+        log_mass = log_normal_mass(low, high, (y.high - y.low)[wide] / sd)
+        own = log_mass + 0.5 * (np.log(2.0 * np.pi * sd**2) + spread + away**2)
+        return replace(self, numbers_mean=mean, numbers_variance=variance, entropy=float(own.sum()))
+
+    def bound(self, y: Any, moments: Moments) -> float:
+        return super().bound(y, moments) + self.entropy

@@ -1,17 +1,35 @@
-"""Outcomes that are numbers with normal noise."""
+"""The Gaussian family: numbers with normal noise about their locations."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr
 
+from dualview.behaviors.families.base import (
+    Array,
+    Family,
+    FamilyFactor,
+    Given,
+    Mixture,
+    Moments,
+    Outcome,
+    Params,
+    Parts,
+    Rows,
+    Users,
+)
+from dualview.behaviors.families.noise import KnownNoise, Noise, SharedNoise
+from dualview.behaviors.likelihoods.soft import expected_log_noise
 from dualview.checks import draws_generator
+from dualview.distributions import G
 from dualview.errors import InputError
-from dualview.outcomes.base import Array, Mixture, Outcome, Parts
 
 _PRECISION = 2e-13  # of quantiles, in units of themselves or of the smallest component
 _FEWEST_COMPONENTS, _LARGE_SHARE = 50, 0.2  # for telling that a mean rests on few components
@@ -217,3 +235,120 @@ def _reach(parts: Parts) -> tuple[Array, Array]:
     return (parts.locations - 40.0 * parts.sds).min(axis=0), (
         parts.locations + 40.0 * parts.sds
     ).max(axis=0)
+
+
+@dataclass(frozen=True)
+class GaussianFamily(Family):
+    """Normal numbers with a noise."""
+
+    noise: Noise
+
+    @property
+    def per_user(self) -> tuple[str, ...]:
+        return self.noise.per_user
+
+    @property
+    def is_conjugate(self) -> bool:
+        return self.noise.is_shared
+
+    def outcome(self, phi: Params, rows: Rows) -> Outcome:
+        sds = np.broadcast_to(self.noise.precision(phi, rows.user) ** -0.5, rows.eta.shape)
+        return NormalOutcome(lambda cases: sds[None, cases])
+
+    def _numbers(self, y: Any) -> Array:
+        """A number for each row."""
+        return np.asarray(y)
+
+    def pull(self, y: Any, eta: Array) -> tuple[Array, float]:
+        return self._numbers(y) - eta, 1.0
+
+    def start(self, rng: np.random.Generator, rows: Rows) -> Params:
+        return self.noise.start(rng, self._numbers(rows.y) - rows.eta, rows.n_users)
+
+    def augment(
+        self,
+        rng: np.random.Generator,  # noqa: ARG002
+        rows: Rows,
+        phi: Params,
+    ) -> tuple[Array, Array]:
+        """They are normal as they are."""
+        return rows.y - rows.eta, self.noise.precision(phi, rows.user)
+
+    def for_sweep(self, phi: Params) -> Mapping[str, Any]:
+        return self.noise.for_sweep(phi)
+
+    def redraw(self, rng: np.random.Generator, given: Given) -> Params:
+        """The noise."""
+        return self.noise.redraw(rng, given)
+
+    def log_likelihood(self, rows: Rows, phi: Params) -> float:
+        precision = self.noise.precision(phi, rows.user)
+        return 0.5 * float((np.log(precision) - precision * (rows.y - rows.eta) ** 2).sum())
+
+    def log_prior(self, phi: Params) -> float:
+        return self.noise.log_prior(phi)
+
+    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
+        return self.noise.log_priors(reported, z)
+
+    def draw_prior(self, rng: np.random.Generator, z: Users) -> Params:
+        return self.noise.draw_prior(rng, z)
+
+    def reported(self, phi: Params) -> Params:
+        return self.noise.reported(phi)
+
+    def expect(self, y: Any) -> "NoiseFactor | None":  # noqa: ARG002
+        """With one noise for all, learned or known."""
+        if isinstance(self.noise, SharedNoise):
+            return NoiseFactor(self.noise.prior.working)
+        return NoiseFactor(None) if isinstance(self.noise, KnownNoise) else None
+
+
+_UNIT = G(1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class NoiseFactor(FamilyFactor):
+    """q(s) of a noise precision with this prior; where that is None, s = 1 is known and has no
+    factor."""
+
+    prior: G | None
+    noise: G = _UNIT
+
+    def messages(self, y: Any) -> tuple[Array | float, Array]:
+        return self.noise.mean, y
+
+    def _misfit(self, y: Any, moments: Moments) -> float:
+        """E Σ_i (y_i − η_i)²."""
+        residual = y - moments.mean
+        return float(residual @ residual) + moments.total
+
+    def updated(self, y: Any, moments: Moments) -> Self:
+        return self._with_noise(y, moments)
+
+    def _with_noise(self, y: Any, moments: Moments) -> Self:
+        if self.prior is None:
+            return self
+        n, misfit = len(moments.mean), self._misfit(y, moments)
+        return replace(self, noise=G(self.prior.dof + n, self.prior.inverse_scale + misfit))
+
+    def bound(self, y: Any, moments: Moments) -> float:
+        n, misfit = len(moments.mean), self._misfit(y, moments)
+        if self.prior is None:
+            return -0.5 * (n * math.log(2.0 * math.pi) + misfit)
+        return expected_log_noise(self.noise, n, misfit, self.prior)
+
+    def numbers(self) -> Array:
+        """ln of the inverse scale of q(s)."""
+        return np.log([] if self.prior is None else [self.noise.inverse_scale])
+
+    def with_numbers(self, numbers: Array) -> Self:
+        if self.prior is None:
+            return self
+        return replace(self, noise=G(self.noise.dof, float(np.exp(numbers[0]))))
+
+    def draw(self, rng: np.random.Generator) -> Params:
+        return {} if self.prior is None else {"noise_precision": self.noise.draw(rng)}
+
+    def log_density(self, phi: Params) -> float:
+        return sum(self.noise.log_density(value) for value in phi.values())

@@ -1,0 +1,61 @@
+"""The Poisson family: counts whose logarithmic rates are their locations.
+
+It has no augmentation that makes rows normal and exact, so latent vectors move by the Metropolis
+step of all such families (``likelihoods.metropolis``). An exposure is an offset, its logarithm.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaincc, gammaln
+
+from dualview.behaviors.families.base import Array, Family, Outcome, Params, Rows
+from dualview.behaviors.families.quadrature import CountingOutcome
+from dualview.numerics.hyperprior import FINITE_VARIANCES
+
+_HIGHEST = 40.0  # of logarithms of rates; a count beyond has no number
+
+
+def _rates(locations: Array) -> Array:
+    return np.asarray(np.exp(np.minimum(locations, _HIGHEST)))
+
+
+class PoissonOutcome(CountingOutcome):
+    """Counts from 0; locations are logarithms of their rates."""
+
+    def log_density(self, values: Array, locations: Array, cases: slice) -> Array:  # noqa: ARG002
+        """ln p(values | log rates), (S, cases)."""
+        return np.asarray(values * locations - _rates(locations) - gammaln(values + 1.0))
+
+    def derivatives(self, values: Array, locations: Array) -> tuple[Array, Array]:
+        rates = _rates(locations)
+        return values - rates, rates
+
+    def moments(self, locations: Array) -> tuple[Array, Array]:
+        rates = _rates(locations)
+        return rates, rates
+
+    def below(self, values: Array, locations: Array) -> Array:
+        return np.asarray(gammaincc(values + 1.0, _rates(locations)))
+
+    def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002
+        """A count for each location, (S, cases)."""
+        return rng.poisson(_rates(locations)).astype(float)
+
+
+@dataclass(frozen=True)
+class PoissonFamily(Family):
+    """Counts; there are no parameters."""
+
+    # counts of 0 throughout leave latent vectors the tails of their prior
+    hyperprior = FINITE_VARIANCES
+    has_augmentation = False
+
+    def outcome(self, phi: Params, rows: Rows) -> Outcome:  # noqa: ARG002
+        return PoissonOutcome()
+
+    def pull(self, y: Any, eta: Array) -> tuple[Array, float]:
+        """As logarithms of counts pull, with the precision of a typical count."""
+        typical = max(float(np.mean(y)), 0.25)
+        return typical * (np.log(y + 0.5) - eta), typical

@@ -1,0 +1,233 @@
+"""The likelihood of observations that belong to one user each, of any family, in working units:
+η_i = x_iᵀ f_{u(i)} + c_iᵀ e + constant_i + offset_i, e ~ N(0, I).
+
+latent (U, q).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualview.behaviors.base import Likelihood
+from dualview.behaviors.families.base import Family, Given, Rows
+from dualview.behaviors.likelihoods import logit_location, metropolis
+from dualview.behaviors.likelihoods.conjugate import Conjugate
+from dualview.behaviors.likelihoods.logit_location import Answers, Locations
+from dualview.behaviors.likelihoods.regression import coefficient_draw
+from dualview.behaviors.likelihoods.soft_users import SoftRows
+from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
+from dualview.behaviors.records import Array, Params, Prior
+from dualview.numerics.hyperprior import Hyperprior
+from dualview.numerics.messages import Terms
+from dualview.numerics.streams import stream_of
+
+
+@dataclass(frozen=True)
+class UserRows(Likelihood):
+    """Rows of one user each, with a design and a family. Given the clusters, users are independent,
+    so the sweep draws them exactly.
+
+    constant (n,): what is known of the locations; offset (n,): what effects outside the mixture
+    add. values: what was observed, where it is not a number for each row; else the panel's outcome.
+    covariates: sparse (n, C), what coefficients e count for.
+    """
+
+    panel: Panel
+    family: Family
+    constant: Array | None = None
+    values: Any = None
+    covariates: Any = None
+    offset: Array | None = None
+
+    one_user_each = True
+
+    @property
+    def n_dims(self) -> int:
+        return int(self.panel.design.shape[1])
+
+    @property
+    def n_coefficients(self) -> int:
+        return 0 if self.covariates is None else int(self.covariates.shape[1])
+
+    @property
+    def hyperprior(self) -> Hyperprior:
+        return self.family.hyperprior
+
+    @property
+    def per_user(self) -> tuple[str, ...]:
+        return self.family.per_user
+
+    @cached_property
+    def _loads(self) -> tuple[Users, NDArray[np.uint32], Array, Array]:
+        return self.panel.starts, self.panel.rows, self.panel.design, self.panel.squares
+
+    @cached_property
+    def _answer_design(self) -> Array:
+        n_answers = self.family.n_answers
+        return self.panel.design if n_answers == 1 else np.repeat(self.panel.design, n_answers, 0)
+
+    def with_offset(self, offset: Array) -> Self:
+        if not self.family.has_augmentation:
+            raise self._lacks("augment", "cannot have effects outside the mixture")
+        _ = self._loads, self._answer_design  # made once for all offsets
+        return with_field(self, "offset", offset)
+
+    @property
+    def observed(self) -> Any:
+        """What was observed of the rows, as the family takes it."""
+        return self.panel.outcome if self.values is None else self.values
+
+    def predictor(self, latent: Array) -> Array:
+        """Locations of all rows without coefficients, (n,)."""
+        eta = self.panel.expected(latent)
+        for known in (self.constant, self.offset):
+            eta = eta if known is None else eta + known
+        return eta
+
+    def rows(self, latent: Array, params: Params) -> Rows:
+        """The rows with their locations."""
+        eta = self.predictor(latent)
+        if self.n_coefficients:
+            eta = np.asarray(eta + self.covariates @ params["coefficients"])
+        return Rows(self.observed, eta, self.panel.user, len(latent))
+
+    def _phi(self, params: Params) -> Params:
+        """The family's parameters."""
+        return {name: value for name, value in params.items() if name != "coefficients"}
+
+    def start(self, rng: np.random.Generator) -> tuple[Array, Params]:
+        """From a Newton step under a prior N(0, I)."""
+        n, n_users = len(self.panel.user), len(self.panel.starts) - 1
+        slopes, curvature = self.family.pull(
+            self.observed, np.zeros(n) if self.constant is None else self.constant
+        )
+        pulls = self.panel._replace(outcome=slopes).weighted
+        latent = posterior_means(curvature * self.panel.squares, pulls, 1.0)
+        params = {"coefficients": np.zeros(self.n_coefficients)} if self.n_coefficients else {}
+        rows = Rows(self.observed, self.predictor(latent), self.panel.user, n_users)
+        return latent, self.family.start(rng, rows) | params
+
+    def relocate(
+        self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations
+    ) -> Array | None:
+        """Steps of every cluster's mean with its users' vectors, for rows that count as answers."""
+        n_answers = self.family.n_answers
+        if not n_answers or not logit_location.is_due(rng, n_answers * len(self.panel.user)):
+            return None
+        signs, odds = self.family.answers(self.rows(latent, params), self._phi(params))
+        answers = Answers(n_answers * self.panel.starts, self._answer_design, signs, odds)
+        return np.asarray(logit_location.draw_steps(stream_of(rng), locations, answers))
+
+    def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
+        """The rows as normal observations, by the family's augmentation; without one, held where
+        they are."""
+        if not self.family.has_augmentation:
+            return Terms(*self._loads, *metropolis.hold(rng, len(self.panel.user)))
+        phi = self._phi(params)
+        residual, precision = self.family.augment(rng, self.rows(latent, params), phi)
+        return Terms(*self._loads, residual, precision, **self.family.for_sweep(phi))
+
+    def redraw(
+        self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
+    ) -> tuple[Array, Params]:
+        """Latent vectors where there is no augmentation; coefficients given it; the family's
+        parameters."""
+        if not self.family.has_augmentation:
+            latent = self._moved(rng, latent, params, prior)
+        if self.n_coefficients:
+            params = params | {"coefficients": self._coefficients(rng, params, terms)}
+        given = Given(self.rows(latent, params), self._phi(params), terms, prior.z)
+        kept = {"coefficients": params["coefficients"]} if "coefficients" in params else {}
+        return latent, self.family.redraw(rng, given) | kept
+
+    def _coefficients(self, rng: np.random.Generator, params: Params, terms: Terms) -> Array:
+        root, n = np.sqrt(terms.precision), self.n_coefficients
+        target = root * (terms.residual + self.covariates @ params["coefficients"])
+        draw = coefficient_draw(self.covariates.multiply(root[:, None]).tocsr(), target)
+        return draw.draw(rng, 1.0, np.zeros(n), np.ones(n))
+
+    def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:
+        """With normal numbers whose noise is shared there is nothing else to redraw."""
+        if not self.family.is_conjugate or self.offset is not None or self.constant is not None:
+            return None
+        noise, outcome = np.array([params["noise_precision"]]), self.panel.outcome
+        fields = self.family.for_sweep(self._phi(params))
+        terms = Terms(*self._loads, np.empty(len(outcome)), noise, **fields)
+        return terms, Conjugate.none()._replace(outcome=outcome)
+
+    def params_of(self, noise_precision: float, coefficients: Array) -> Params:
+        if not self.family.is_conjugate:
+            return super().params_of(noise_precision, coefficients)
+        return {"noise_precision": noise_precision}
+
+    @property
+    def can_approximate(self) -> bool:
+        """Where the family can, and nothing is learned outside the mixture."""
+        outside = self.n_coefficients or self.offset is not None
+        return not outside and self.family.expect(self.observed) is not None
+
+    def approximate(self) -> SoftRows:
+        """q of all latent vectors together."""
+        factor = self.family.expect(self.observed)
+        if factor is None or not self.can_approximate:
+            raise NotImplementedError(
+                f"{type(self.family).__name__} has no variational approximation, or none with "
+                "effects outside the mixture."
+            )
+        return SoftRows.start(self, factor)
+
+    def log_density(self, latent: Array, params: Params) -> float:
+        """ln p(observations, parameters | latent) up to a constant; an augmentation is integrated
+        out."""
+        rows, phi = self.rows(latent, params), self._phi(params)
+        coefficients = params.get("coefficients", np.zeros(0))
+        own = self.family.log_likelihood(rows, phi) + self.family.log_prior(phi)
+        return float(own - 0.5 * coefficients @ coefficients)
+
+    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
+        """Of the family's parameters, and of the coefficients where there are any."""
+        found = self.family.log_priors(self._phi(reported), z)
+        if self.n_coefficients:
+            found["coefficients"] = -0.5 * (reported["coefficients"] ** 2).sum(axis=-1)
+        return found
+
+    def draw_prior(self, rng: np.random.Generator, z: Users) -> Params:
+        n = self.n_coefficients
+        own = {"coefficients": rng.standard_normal(n)} if n else {}
+        return self.family.draw_prior(rng, z) | own
+
+    def simulate(self, rng: np.random.Generator, latent: Array, params: Params) -> Self:
+        """Other observations."""
+        made = self.family.sample(rng, self.rows(latent, params), self._phi(params))
+        if self.values is None:
+            return replace(self, panel=self.panel._replace(outcome=made))
+        return replace(self, values=made)
+
+    def reported(self, params: Params) -> Params:
+        found = self.family.reported(self._phi(params))
+        if self.n_coefficients:
+            found["coefficients"] = np.asarray(params["coefficients"])
+        return found
+
+    def _moved(
+        self, rng: np.random.Generator, latent: Array, params: Params, prior: Prior
+    ) -> Array:
+        """Latent vectors after a Metropolis step."""
+        if prior.pooled:
+            raise self._lacks("augment", "cannot be of users who share their cluster's vector")
+        panel, rows = self.panel, self.rows(latent, params)
+        means = prior.means[prior.z] + (0.0 if prior.shift is None else prior.shift)
+        precisions = (prior.factors @ np.swapaxes(prior.factors, 1, 2))[prior.z]
+        rest = rows.eta - panel.expected(latent)
+        outcome = self.family.outcome(self._phi(params), rows)
+        target = metropolis.Target(
+            means, precisions, panel.user, panel.design, rest, rows.y, outcome
+        )
+        return metropolis.step(rng, target, latent)
+
+    def _lacks(self, ability: str, consequence: str) -> NotImplementedError:
+        name = type(self.family).__name__
+        return NotImplementedError(f"UserRows of a {name} {consequence}: it lacks `{ability}`.")
