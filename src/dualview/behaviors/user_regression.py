@@ -44,17 +44,18 @@ from dualview.behaviors.noise import (
     residual_variance,
     worth,
 )
-from dualview.behaviors.panel import Panel, design_matrix, posterior_means
-from dualview.behaviors.per_user import PerUser
+from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
 from dualview.behaviors.records import (
     Array,
     ClusterNoise,
     Evidence,
     LatentPrior,
+    Panel,
     Params,
     SampledEvidence,
     UserNoise,
+    posterior_means,
 )
 from dualview.checks import index_names, positive_number, varies
 from dualview.errors import DataWarning, InputError
