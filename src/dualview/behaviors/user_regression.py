@@ -470,7 +470,7 @@ class UserRegression(PerUser):
     def _learned(self) -> Family:
         """Of exact numbers."""
         if self.noise == "student":
-            return StudentFamily(self._noise_prior, Tails(self.degrees_of_freedom))
+            return StudentFamily(SharedNoise(self._noise_prior), Tails(self.degrees_of_freedom))
         return GaussianFamily(self._noise())
 
     def _noise(self) -> Noise:
