@@ -41,7 +41,7 @@ def own_noise_rows(panel: Panel, prior: NoisePrior, dof: float | None = None) ->
 
 
 def student_rows(panel: Panel, prior: NoisePrior, dof: float | None = None) -> UserRows:
-    return UserRows(panel, StudentFamily(prior, Tails(dof)))
+    return UserRows(panel, StudentFamily(SharedNoise(prior), Tails(dof)))
 
 
 def interval_rows(

@@ -13,7 +13,7 @@ import dualview as dv
 from dualview.behaviors import behavior_from
 from dualview.behaviors.base import Behavior, Likelihood, Terms
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
-from dualview.behaviors.per_user import PerUser
+from dualview.behaviors.panel import PerUser
 from dualview.errors import InputError
 from dualview.model import Model
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED

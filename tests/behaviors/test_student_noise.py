@@ -42,10 +42,10 @@ def test_the_likelihood_is_that_of_a_t_distribution(dof):
     for noise, nu in ((0.5, 2.0), (2.0, 2.0), (2.0, 9.0)):
         working, nu = rng.normal(size=(N_USERS, 2)), dof or nu
         mean = (behavior.design * units.vectors(working)[USER]).sum(axis=1)
-        scale = np.sqrt(likelihood.family.prior.variance / noise / weights)
+        scale = np.sqrt(likelihood.family.noise.prior.variance / noise / weights)
         direct = t.logpdf(
             OUTCOME, nu, mean, scale
-        ).sum() + likelihood.family.prior.working.log_density(noise)
+        ).sum() + likelihood.family.noise.prior.working.log_density(noise)
         direct += 0.0 if dof else float(gamma.logpdf(nu, 2.0, scale=10.0))
         params = {"noise_precision": noise} | ({} if dof else {"degrees_of_freedom": nu})
         differences.append(likelihood.log_density(working, params) - direct)
@@ -59,7 +59,9 @@ def test_conditionals_are_those_of_the_joint_density():
     latent = np.random.default_rng(2).normal(size=(N_USERS, 2))
     residual, family = residual_of(likelihood, latent), likelihood.family
     of_noise, of_dof = (
-        family.prior.log_density(family.noise_likelihood(residual, {"degrees_of_freedom": 3.0})),
+        family.noise.prior.log_density(
+            family.noise_likelihood(residual, {"degrees_of_freedom": 3.0})
+        ),
         family.tails.log_density(family.tails_likelihood(residual, 0.7)),
     )
     by_noise = [

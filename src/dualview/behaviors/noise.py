@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from dualview.behaviors.families.noise import LEAST_DOF
-from dualview.behaviors.panel import Panel
-from dualview.behaviors.records import Array
+from dualview.behaviors.records import Array, Panel
 from dualview.checks import numbers, positive_number
 from dualview.errors import InputError
 

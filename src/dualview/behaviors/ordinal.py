@@ -13,9 +13,8 @@ from scipy.special import logit
 
 from dualview.behaviors.families import Family, Levels, OrdinalFamily, OrdinalOutcome, Outcome
 from dualview.behaviors.families.ordinal import CutPrior, Known
-from dualview.behaviors.panel import Panel, design_matrix
-from dualview.behaviors.per_user import PerUser
-from dualview.behaviors.records import Array, Params
+from dualview.behaviors.panel import PerUser, design_matrix
+from dualview.behaviors.records import Array, Panel, Params
 from dualview.checks import as_array, index_names, varies
 from dualview.errors import InputError
 from dualview.units import GaussianPrior, Whitening

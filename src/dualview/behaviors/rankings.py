@@ -18,9 +18,8 @@ from dualview.behaviors.families import (
     RankingOutcome,
 )
 from dualview.behaviors.likelihoods.user_rows import UserRows
-from dualview.behaviors.panel import Panel, design_matrix
-from dualview.behaviors.per_user import PerUser
-from dualview.behaviors.records import Array, Params
+from dualview.behaviors.panel import PerUser, design_matrix
+from dualview.behaviors.records import Array, Panel, Params
 from dualview.checks import as_array, index_names, names_text
 from dualview.errors import AbsentError, InputError
 from dualview.files.digests import digest

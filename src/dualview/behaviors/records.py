@@ -1,8 +1,9 @@
 """What behaviors, engines and predictions hand each other."""
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from dualview.errors import InputTypeError
 
 Array = NDArray[np.float64]
 Params = dict[str, Any]
+Users = NDArray[np.int64]
+_Record = TypeVar("_Record")
 
 
 def own_params(params: Mapping[str, Any], name: str) -> Params:
@@ -185,3 +188,62 @@ class Recentered(NamedTuple):
 
     step: Array
     params: Params
+
+
+class Panel(NamedTuple):
+    """Observations sorted by user: those of user u are starts[u] to starts[u + 1]."""
+
+    starts: Users
+    user: Users
+    design: Array
+    outcome: Array
+
+    @classmethod
+    def of(cls, user: Users, design: Array, outcome: Array, n_users: int) -> "Panel":
+        order = np.argsort(user, kind="stable")
+        starts = np.searchsorted(user[order], np.arange(n_users + 1)).astype(np.int64)
+        return cls(starts, user[order], np.ascontiguousarray(design[order]), outcome[order])
+
+    @property
+    def counts(self) -> Users:
+        """Observations of each user."""
+        return np.diff(self.starts)
+
+    @property
+    def rows(self) -> NDArray[np.uint32]:
+        """The observations in their order, as the sweep takes them."""
+        return np.arange(len(self.user), dtype=np.uint32)
+
+    def sums(self, values: Array) -> Array:
+        """Sums over each user's observations of values (n, …), (U, …)."""
+        result = np.zeros((len(self.starts) - 1, *values.shape[1:]))
+        np.add.at(result, self.user, values)
+        return result
+
+    @property
+    def squares(self) -> Array:
+        """Σ d dᵀ of each user, (U, q, q)."""
+        return self.sums(self.design[:, :, None] * self.design[:, None, :])
+
+    @property
+    def weighted(self) -> Array:
+        """Σ d y of each user, (U, q)."""
+        return self.sums(self.design * self.outcome[:, None])
+
+    def expected(self, latent: Array) -> Array:
+        """d_iᵀ f_{u(i)} for latent vectors (U, q), (n,)."""
+        return np.asarray(np.einsum("nq,nq->n", self.design, latent[self.user]))
+
+
+def posterior_means(squares: Array, weighted: Array, penalty: float) -> Array:
+    """(Σ d dᵀ + penalty I)⁻¹ Σ d y of each user, (U, q)."""
+    matrices = squares + penalty * np.eye(squares.shape[1])
+    return np.asarray(np.linalg.solve(matrices, weighted[..., None])[..., 0], dtype=float)
+
+
+def with_field(record: _Record, name: str, value: Any) -> _Record:
+    """A frozen record with another value of one field; what was computed from the others is
+    kept."""
+    other = copy.copy(record)
+    object.__setattr__(other, name, value)
+    return other

@@ -19,7 +19,7 @@ from dualview.behaviors.leave_one_out import LeftOutPart
 from dualview.behaviors.likelihoods.several import SeveralLikelihoods
 from dualview.behaviors.likelihoods.vector_blocks import Block
 from dualview.behaviors.naming import check_names, named_parts
-from dualview.behaviors.per_user import PerUser
+from dualview.behaviors.panel import PerUser
 from dualview.behaviors.records import (
     Array,
     Evidence,

@@ -44,17 +44,18 @@ from dualview.behaviors.noise import (
     residual_variance,
     worth,
 )
-from dualview.behaviors.panel import Panel, design_matrix, posterior_means
-from dualview.behaviors.per_user import PerUser
+from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
 from dualview.behaviors.records import (
     Array,
     ClusterNoise,
     Evidence,
     LatentPrior,
+    Panel,
     Params,
     SampledEvidence,
     UserNoise,
+    posterior_means,
 )
 from dualview.checks import index_names, positive_number, varies
 from dualview.errors import DataWarning, InputError
@@ -469,7 +470,7 @@ class UserRegression(PerUser):
     def _learned(self) -> Family:
         """Of exact numbers."""
         if self.noise == "student":
-            return StudentFamily(self._noise_prior, Tails(self.degrees_of_freedom))
+            return StudentFamily(SharedNoise(self._noise_prior), Tails(self.degrees_of_freedom))
         return GaussianFamily(self._noise())
 
     def _noise(self) -> Noise:

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from dualview.behaviors.families import Family, Outcome, PoissonFamily, PoissonOutcome
-from dualview.behaviors.panel import design_matrix
-from dualview.behaviors.per_user import PerUser
+from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.units import GaussianPrior
 
 

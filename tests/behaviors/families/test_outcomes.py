@@ -156,11 +156,9 @@ def test_means_that_rest_on_few_components_are_told() -> None:
     assert not few.mean_unsure.any()
 
 
-def test_former_addresses_work_and_warn() -> None:
-    for module, name in (("outcomes", "NormalOutcome"), ("behaviors.panel", "PerUser")):
-        former = importlib.import_module(f"dualview.{module}")
-        with pytest.warns(FutureWarning, match=r"will go in the next release"):
-            found = getattr(former, name)
-        assert found.__name__ == name
-        with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
-            former.Nothing  # noqa: B018
+def test_the_former_address_works_and_warns() -> None:
+    former = importlib.import_module("dualview.outcomes")
+    with pytest.warns(FutureWarning, match=r"is now dualview\.behaviors\.families"):
+        assert former.NormalOutcome is NormalOutcome
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        former.Nothing  # noqa: B018

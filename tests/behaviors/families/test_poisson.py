@@ -15,8 +15,7 @@ from dualview.behaviors.families import Parts, PoissonFamily, PoissonOutcome
 from dualview.behaviors.likelihoods import metropolis
 from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
 from dualview.behaviors.likelihoods.user_rows import UserRows
-from dualview.behaviors.panel import Panel
-from dualview.behaviors.records import Prior
+from dualview.behaviors.records import Panel, Prior
 
 N_USERS, Q = 4, 2
 USER = np.array([1, 2, 2, 3, 1, 3, 3, 2])  # user 0 has no observations

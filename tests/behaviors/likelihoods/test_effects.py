@@ -23,8 +23,7 @@ from dualview.behaviors.likelihoods.effects_draw import (
     owners_of,
     times,
 )
-from dualview.behaviors.panel import Panel
-from dualview.behaviors.records import Prior
+from dualview.behaviors.records import Panel, Prior
 from dualview.distributions import Normal
 from dualview.units import Whitening
 from rows import logit_rows, normal_rows

@@ -17,8 +17,7 @@ from dualview.behaviors.families import noise as tails
 from dualview.behaviors.families.interval import IntervalFamily
 from dualview.behaviors.families.noise import TYPICAL, NoisePrior
 from dualview.behaviors.likelihoods.user_rows import UserRows
-from dualview.behaviors.panel import Panel
-from dualview.behaviors.records import Prior
+from dualview.behaviors.records import Panel, Prior
 from rows import interval_rows, own_noise_rows, residual, student_rows
 
 N_USERS = 4

@@ -46,7 +46,7 @@ def test_it_is_the_default_with_effects_outside_the_mixture():
 
 
 def test_noise_by_cluster_and_few_of_many_users(monkeypatch):
-    monkeypatch.setattr("dualview.behaviors.per_user._MOST_USERS", 40)
+    monkeypatch.setattr("dualview.behaviors.panel._MOST_USERS", 40)
     behavior = dv.UserRegression(USER, DESIGN, OUTCOME, common=AGE[:, None], noise="cluster")
     found = behavior.likely_prior()
     assert found.mean == pytest.approx([3.0, -1.0], abs=0.6)

@@ -7,8 +7,7 @@ from scipy.stats import gamma, norm
 from dualview.behaviors.base import Terms
 from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods.linked import LinearLink, LinkedLikelihood, Slopes, draw_slopes
-from dualview.behaviors.panel import Panel
-from dualview.behaviors.records import Prior
+from dualview.behaviors.records import Panel, Prior
 from dualview.distributions import Normal
 from dualview.units import GaussianPrior, Whitening
 from rows import normal_rows, residual

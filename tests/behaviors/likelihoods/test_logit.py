@@ -11,8 +11,7 @@ from scipy.special import log_expit
 
 from dualview.behaviors.families.ordinal import CutPrior
 from dualview.behaviors.likelihoods.user_rows import UserRows
-from dualview.behaviors.panel import Panel
-from dualview.behaviors.records import Prior
+from dualview.behaviors.records import Panel, Prior
 from rows import logit_rows, ordinal_rows
 from yardsticks import check_mean
 

@@ -11,8 +11,7 @@ from checks import ACCEPT, REJECT, worst
 from dualview.behaviors.families import Orders
 from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
 from dualview.behaviors.likelihoods.user_rows import UserRows
-from dualview.behaviors.panel import Panel
-from dualview.behaviors.records import Prior
+from dualview.behaviors.records import Panel, Prior
 from dualview.errors import DegenerateError
 from rows import ranking_rows
 

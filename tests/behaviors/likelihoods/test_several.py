@@ -21,8 +21,7 @@ from dualview.behaviors.likelihoods.vector_blocks import (
     block_prior,
     follow,
 )
-from dualview.behaviors.panel import Panel
-from dualview.behaviors.records import LatentPrior, Prior
+from dualview.behaviors.records import LatentPrior, Panel, Prior
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 from dualview.numerics.messages import listen, new_message
 from dualview.units import Whitening

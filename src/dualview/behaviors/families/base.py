@@ -198,11 +198,6 @@ class Outcome(ABC):
             f"{type(self).__name__} cannot be learned from: it lacks `augment` and `derivatives`."
         )
 
-    @property
-    def has_normal_form(self) -> bool:
-        """Whether there is an ``augment``."""
-        return type(self).augment is not Outcome.augment
-
     def of_draws(self, draws: NDArray[np.intp]) -> "Outcome":  # noqa: ARG002
         """The same for components that belong to these draws, (R,); itself by default, where draws
         have nothing of their own."""
@@ -231,11 +226,11 @@ class Rows(NamedTuple):
     @property
     def counts(self) -> Users:
         """Rows of each user, (U,)."""
-        return np.bincount(self.user, minlength=self.n_users)
+        return np.bincount(self.user, minlength=self.n_users).astype(np.int64)
 
     def sums(self, values: Array) -> Array:
         """Sums of values (n,) over each user's rows, (U,)."""
-        return np.bincount(self.user, values, self.n_users)
+        return np.asarray(np.bincount(self.user, values, self.n_users), dtype=float)
 
 
 class Given(NamedTuple):
@@ -257,8 +252,7 @@ class Family(ABC):
     """
 
     has_augmentation = True
-
-    n_answers = 0  # by yes or no that a row counts as in moves of location; 0 for none
+    n_answers = 0  # yes-or-no answers that a row counts as in moves of location; 0 for none
 
     @property
     def hyperprior(self) -> Hyperprior:
@@ -297,7 +291,7 @@ class Family(ABC):
         return {}
 
     def redraw(self, rng: np.random.Generator, given: Given) -> Params:  # noqa: ARG002
-        """φ given the locations, if it can be without the augmentation."""
+        """φ given the locations, with the augmentation integrated out where that is possible."""
         return given.phi
 
     def log_likelihood(self, rows: Rows, phi: Params) -> float:
@@ -344,8 +338,8 @@ class RowAnswers(NamedTuple):
 
 
 class Moments:
-    """Expectation (n,) and variance (n,) of the locations under q; total: the sum of the variances
-    without those of single rows."""
+    """Expectation (n,) and variance (n,) of the locations under q; total: the sum of the variances,
+    which is cheaper than all of them."""
 
     def __init__(self, mean: Array, total: Callable[[], float], each: Callable[[], Array]) -> None:
         self.mean, self._total, self._each = mean, total, each

@@ -246,15 +246,19 @@ class SharedNoise(_LearnedNoise):
         return {"noise_dof": self.prior.dof}
 
 
-@dataclass(frozen=True)
-class NoiseByCluster(_LearnedNoise):
-    """Each cluster's own noise precision. Every user has that of its cluster, and the sweep draws
-    it."""
+class _OwnNoise(_LearnedNoise):
+    """A noise of which every user has one."""
 
     per_user = ("noise_precision",)
 
     def precision(self, phi: Params, user: Users) -> Array:
         return np.asarray(np.asarray(phi["noise_precision"])[user])
+
+
+@dataclass(frozen=True)
+class NoiseByCluster(_OwnNoise):
+    """Each cluster's own noise precision. Every user has that of its cluster, and the sweep draws
+    it."""
 
     def start(self, rng: np.random.Generator, residual: Array, n_users: int) -> Params:
         return {"noise_precision": np.full(n_users, self.prior.law(residual).draw(rng))}
@@ -303,7 +307,7 @@ def log_own(squares: Array, counts: NDArray[Any], noise: Any, dof: Any) -> Array
 
 
 @dataclass(frozen=True)
-class NoiseByUser(_LearnedNoise):
+class NoiseByUser(_OwnNoise):
     """Each user's own noise precision, s λ_u with λ_u ~ Gamma(ν/2, ν/2).
 
     s is a typical precision, and the fewer degrees of freedom, the more users differ. s and ν are
@@ -312,11 +316,6 @@ class NoiseByUser(_LearnedNoise):
     """
 
     tails: Tails = LEARNED_TAILS
-
-    per_user = ("noise_precision",)
-
-    def precision(self, phi: Params, user: Users) -> Array:
-        return np.asarray(np.asarray(phi["noise_precision"])[user])
 
     def start(self, rng: np.random.Generator, residual: Array, n_users: int) -> Params:
         """With the same noise for all."""

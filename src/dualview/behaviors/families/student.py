@@ -25,8 +25,8 @@ from dualview.behaviors.families.base import (
     Rows,
     Users,
 )
-from dualview.behaviors.families.gaussian import NormalMixture
-from dualview.behaviors.families.noise import LEARNED_TAILS, NoisePrior, Tails
+from dualview.behaviors.families.gaussian import GaussianFamily, NormalMixture
+from dualview.behaviors.families.noise import LEARNED_TAILS, SharedNoise, Tails
 from dualview.checks import draws_generator
 
 _NODES = 128  # of integrals over a weight λ; right to seven digits from one degree of freedom on
@@ -252,22 +252,20 @@ class StudentMixture(Mixture):
 
 
 @dataclass(frozen=True)
-class StudentFamily(Family):
+class StudentFamily(GaussianFamily):
     """Numbers with Student-t noise that all rows share: y_i = η_i + s^{−1/2} t_ν."""
 
-    prior: NoisePrior
+    noise: SharedNoise
     tails: Tails = LEARNED_TAILS
+
+    is_conjugate = False
 
     def outcome(self, phi: Params, rows: Rows) -> Outcome:  # noqa: ARG002
         noise, dof = float(phi["noise_precision"]), self.tails.of(phi)
         return StudentOutcome(np.array([noise**-0.5]), np.array([dof]))
 
-    def pull(self, y: Any, eta: Array) -> tuple[Array, float]:
-        return y - eta, 1.0
-
     def start(self, rng: np.random.Generator, rows: Rows) -> Params:
-        noise = self.prior.law(rows.y - rows.eta).draw(rng)
-        return {"noise_precision": noise} | self.tails.start()
+        return super().start(rng, rows) | self.tails.start()
 
     def augment(self, rng: np.random.Generator, rows: Rows, phi: Params) -> tuple[Array, Array]:
         residual, noise = rows.y - rows.eta, phi["noise_precision"]
@@ -277,7 +275,7 @@ class StudentFamily(Family):
         """The noise, then the degrees of freedom where they are learned; the weights are integrated
         out of both."""
         residual, phi = given.rows.y - given.rows.eta, given.phi
-        noise = self.prior.redraw(
+        noise = self.noise.prior.redraw(
             rng, self.noise_likelihood(residual, phi), float(phi["noise_precision"]), len(residual)
         )
         tails = self.tails.redraw(rng, self.tails_likelihood(residual, noise), phi)
@@ -293,18 +291,18 @@ class StudentFamily(Family):
         """Log likelihood of ν given residuals (n,) and s."""
         return lambda dof: float(log_student(residual, noise**-0.5, dof).sum())
 
+    def log_likelihood(self, rows: Rows, phi: Params) -> float:
+        """The weights are integrated out."""
+        return Family.log_likelihood(self, rows, phi)
+
     def log_prior(self, phi: Params) -> float:
-        of_noise = self.prior.working.log_density(float(phi["noise_precision"]))
-        return of_noise + self.tails.log_prior(phi)
+        return super().log_prior(phi) + self.tails.log_prior(phi)
 
-    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:  # noqa: ARG002
-        found = {"noise_precision": self.prior.reported_log_density(reported["noise_precision"])}
-        return found | self.tails.log_priors(reported)
+    def log_priors(self, reported: Params, z: NDArray[Any]) -> dict[str, Array]:
+        return super().log_priors(reported, z) | self.tails.log_priors(reported)
 
-    def draw_prior(self, rng: np.random.Generator, z: Users) -> Params:  # noqa: ARG002
-        return {"noise_precision": self.prior.working.draw(rng)} | self.tails.draw_prior(rng)
+    def draw_prior(self, rng: np.random.Generator, z: Users) -> Params:
+        return super().draw_prior(rng, z) | self.tails.draw_prior(rng)
 
-    def reported(self, phi: Params) -> Params:
-        """The noise's scale⁻² in the user's units; degrees of freedom have none."""
-        found = super().reported(phi)
-        return found | {"noise_precision": found["noise_precision"] / self.prior.variance}
+    def expect(self, y: Any) -> None:
+        """There is none."""

@@ -53,7 +53,7 @@ class Target(NamedTuple):
         away, eta = vectors - self.means, self._locations(vectors)
         rows = self.outcome.log_density(self.y, eta[None], slice(0, len(eta)))[0]
         bent = np.einsum("ui,uij,uj->u", away, self.precisions, away)
-        return np.bincount(self.user, rows, len(vectors)) - 0.5 * bent
+        return np.asarray(np.bincount(self.user, rows, len(vectors)) - 0.5 * bent, dtype=float)
 
     def mode(self) -> tuple[Array, Array]:
         """Modes (U, q) and curvatures there (U, q, q), by Newton steps of bounded length from the

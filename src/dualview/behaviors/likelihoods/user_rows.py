@@ -18,8 +18,15 @@ from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
 from dualview.behaviors.likelihoods.regression import coefficient_draw
 from dualview.behaviors.likelihoods.soft_users import SoftRows
-from dualview.behaviors.panel import Panel, Users, posterior_means, with_field
-from dualview.behaviors.records import Array, Params, Prior
+from dualview.behaviors.records import (
+    Array,
+    Panel,
+    Params,
+    Prior,
+    Users,
+    posterior_means,
+    with_field,
+)
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of
