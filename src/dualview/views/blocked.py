@@ -260,14 +260,18 @@ class BlockedView(View):
             block.record(part, vectors, rows[columns]) for block, part, vectors, columns in own
         )
 
-    record = records
+    def record(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
+        """The same."""
+        return self.records(state, x, rows)
 
     def of_records(self, records: Sequence[Any]) -> BlockedState:
         """What a sweep has left in the records of all blocks."""
         own = zip(self.blocks, records, strict=True)
         return BlockedState(self, tuple(block.state(record) for block, record in own))
 
-    state = of_records
+    def state(self, record: Sequence[Any]) -> BlockedState:
+        """The same."""
+        return self.of_records(record)
 
     def restored(self, parts: dict[str, Any]) -> BlockedState:
         """The state with these component and base parts, by name."""
@@ -305,7 +309,7 @@ class BlockedFactors(NamedTuple):
     parts: tuple[Any, ...]
 
 
-def expected_score(table, vectors: BlockedVectors, factors: BlockedFactors) -> None:
+def expected_score(table: Array, vectors: BlockedVectors, factors: BlockedFactors) -> None:
     """In place: table (K, U) gains what it gains by every block."""
     for own, part in zip(vectors.parts, factors.parts, strict=True):
         verbs.expected_score(table, own, part)
