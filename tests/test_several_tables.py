@@ -9,7 +9,6 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
-from dualview.columns.cells import drawn_cells
 from dualview.errors import InputError
 from dualview.inputs.data import checked_data
 from dualview.inputs.parameters import Parameters
@@ -305,10 +304,7 @@ def test_a_link_follows_tables_with_missing_cells() -> None:
     assert data.cells is not None
     assert not data.cells.exact.all()
     post = model.posterior_
-    low, high = (
-        ends[drawn_cells(data.cells.low, data.cells.high)]
-        for ends in (data.cells.low, data.cells.high)
-    )
+    low, high = (ends[data.cells.drawn] for ends in (data.cells.low, data.cells.high))
     assert ((post["features.cells"] >= low) & (post["features.cells"] <= high)).all()
     assert np.ptp(post["features.cells"], axis=1).min() > 0.0
     assert np.isfinite(model.predict_latent(tables).mean).all()

@@ -84,6 +84,11 @@ class Cells:
         others = (part for name, part in self.data.items() if name not in ("low", "high"))
         return not any(part.size for part in others) and bool(self.exact.all())
 
+    @property
+    def drawn(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Users and columns of the numbers that are not exact, as :func:`drawn_cells`."""
+        return drawn_cells(self.low, self.high)
+
     def equals(self, other: "Cells") -> bool:
         """Whether two tables are the same."""
         return self.data.keys() == other.data.keys() and all(

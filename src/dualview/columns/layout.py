@@ -38,10 +38,11 @@ class Layout(NamedTuple):
         """What :meth:`to_json` gave, in this version or one that knew numbers and categories
         only."""
         others = values.get("others", {"categories": values.get("n_categories", ())})
-        return cls(
-            *(tuple(values[name]) for name in ("names", "n_columns", "n_dims")),
-            {view: tuple(counts) for view, counts in others.items()},
+        names, n_columns, n_dims = (
+            tuple(values[name]) for name in ("names", "n_columns", "n_dims")
         )
+        own = {view: tuple(counts) for view, counts in others.items()}
+        return cls(names, n_columns, n_dims, own)
 
 
 def _blocks(sizes: Sequence[int]) -> list[tuple[int, slice]]:

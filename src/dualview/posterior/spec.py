@@ -17,14 +17,14 @@ from dualview.behaviors import Likelihood
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.columns import Cells, Columns
 from dualview.columns.layout import Layout
-from dualview.model import Model, Observed
+from dualview.model import Model
 from dualview.partitions.agreement import AgreementPrior, agreement_priors
 from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.choice import partition_prior, partition_process
 from dualview.partitions.priors import PartitionPrior
 from dualview.posterior.prediction.user_features import slope_units
 from dualview.units import Whitening
-from dualview.views import BlockedView, GaussianView
+from dualview.views import BlockedView, GaussianView, Observed
 from dualview.views.features import feature_kinds
 
 Array = NDArray[np.float64]

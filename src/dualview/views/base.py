@@ -122,7 +122,7 @@ class View(ABC):
         standardized, with what is missing (NaN) in the middle."""
         away = x - np.nanmean(x, axis=0)
         sds = np.sqrt(np.nanmean(away**2, axis=0))
-        return np.nan_to_num(away / np.where(sds > 0.0, sds, 1.0))
+        return np.asarray(np.nan_to_num(away / np.where(sds > 0.0, sds, 1.0)))
 
     @abstractmethod
     def record(self, state: Any, x: Array, rows: Array) -> Any:

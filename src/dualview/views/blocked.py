@@ -139,13 +139,13 @@ class BlockedView(View):
     def _labels(self, z: Labels, block: int) -> Labels:
         return z if z.ndim == 1 else z[self.tables[block]]
 
-    def _blocks_of(self, x: Array) -> list[Array]:
+    def by_block(self, x: Array) -> list[Array]:
         """The vectors of each block."""
         return [np.ascontiguousarray(x[:, own]) for own in self._columns]
 
     def log_joint(self, state: BlockedState, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
-        own = zip(self.blocks, state.parts, self._blocks_of(x), strict=True)
+        own = zip(self.blocks, state.parts, self.by_block(x), strict=True)
         return sum(
             block.log_joint(part, vectors, self._labels(z, b))
             for b, (block, part, vectors) in enumerate(own)
@@ -162,7 +162,7 @@ class BlockedView(View):
         self, rng: np.random.Generator, x: Array, z: Labels, n_components: int
     ) -> BlockedState:
         """A state to start from, block by block."""
-        own = enumerate(zip(self.blocks, self._blocks_of(x), strict=True))
+        own = enumerate(zip(self.blocks, self.by_block(x), strict=True))
         return BlockedState(
             self,
             tuple(
@@ -173,18 +173,18 @@ class BlockedView(View):
 
     def soft_vectors(self, x: Array, n_components: int) -> Any:
         """What q says of the vectors of the blocks to start from."""
-        own = zip(self.blocks, self._blocks_of(x), strict=True)
+        own = zip(self.blocks, self.by_block(x), strict=True)
         return BlockedVectors(tuple(block.soft_vectors(part, n_components) for block, part in own))
 
     def approximate(self, x: Array, responsibilities: Array, joint: bool) -> "BlockedApproximation":
         """q to start from, block by block."""
-        own = zip(self.blocks, self._blocks_of(x), strict=True)
+        own = zip(self.blocks, self.by_block(x), strict=True)
         parts = (block.approximate(part, responsibilities, joint) for block, part in own)
         return BlockedApproximation(self, tuple(parts))
 
     def completed(self, state: BlockedState, x: Array) -> Array:
         """The vectors of numbers with the cells that are not exact as they stand."""
-        own = zip(self.blocks, state.parts, self._blocks_of(x), strict=True)
+        own = zip(self.blocks, state.parts, self.by_block(x), strict=True)
         return np.hstack(
             [
                 block.completed(part, vectors)
@@ -204,7 +204,7 @@ class BlockedView(View):
         """The state with cells drawn given latent vectors that follow features, block after block,
         and the g (U, q) that this leaves."""
         parts: list[ViewState] = []
-        own = zip(self.blocks, state.parts, self._blocks_of(x), self._columns, strict=True)
+        own = zip(self.blocks, state.parts, self.by_block(x), self._columns, strict=True)
         for b, (block, part, vectors, columns) in enumerate(own):
             assert isinstance(block, GaussianView)
             slopes = np.ascontiguousarray(followers.slopes[:, columns])
@@ -233,7 +233,7 @@ class BlockedView(View):
         found = [
             block.observed(*own)
             for block, *own in zip(
-                self.blocks, self._blocks_of(x), self._blocks_of(before), strict=True
+                self.blocks, self.by_block(x), self.by_block(before), strict=True
             )
         ]
         intervals = None if self.intervals is None else self.intervals.observe(x)
@@ -245,29 +245,33 @@ class BlockedView(View):
     def design(self, x: Array) -> Array:
         """What a link lets latent vectors follow, block by block."""
         return np.hstack(
-            [block.design(own) for block, own in zip(self.blocks, self._blocks_of(x), strict=True)]
+            [block.design(own) for block, own in zip(self.blocks, self.by_block(x), strict=True)]
         )
 
     def start_vectors(self, x: Array) -> Array:
         """Those of the blocks, side by side."""
-        parts = zip(self.blocks, self._blocks_of(x), strict=True)
+        parts = zip(self.blocks, self.by_block(x), strict=True)
         return np.hstack([block.start_vectors(own) for block, own in parts])
 
     def records(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
         """A record for every block."""
-        own = zip(self.blocks, state.parts, self._blocks_of(x), self._columns, strict=True)
+        own = zip(self.blocks, state.parts, self.by_block(x), self._columns, strict=True)
         return tuple(
             block.record(part, vectors, rows[columns]) for block, part, vectors, columns in own
         )
 
-    record = records
+    def record(self, state: BlockedState, x: Array, rows: Array) -> tuple[Any, ...]:
+        """The same."""
+        return self.records(state, x, rows)
 
     def of_records(self, records: Sequence[Any]) -> BlockedState:
         """What a sweep has left in the records of all blocks."""
         own = zip(self.blocks, records, strict=True)
         return BlockedState(self, tuple(block.state(record) for block, record in own))
 
-    state = of_records
+    def state(self, record: Sequence[Any]) -> BlockedState:
+        """The same."""
+        return self.of_records(record)
 
     def restored(self, parts: dict[str, Any]) -> BlockedState:
         """The state with these component and base parts, by name."""
@@ -305,7 +309,7 @@ class BlockedFactors(NamedTuple):
     parts: tuple[Any, ...]
 
 
-def expected_score(table, vectors: BlockedVectors, factors: BlockedFactors) -> None:
+def expected_score(table: Array, vectors: BlockedVectors, factors: BlockedFactors) -> None:
     """In place: table (K, U) gains what it gains by every block."""
     for own, part in zip(vectors.parts, factors.parts, strict=True):
         verbs.expected_score(table, own, part)
@@ -383,7 +387,7 @@ class BlockedApproximation(Approximation):
         return replace(self, parts=tuple(part.take(components) for part in self.parts))
 
     def whitened(self, component: int, x: Array) -> Array:
-        own = zip(self.parts, self.view._blocks_of(x), strict=True)
+        own = zip(self.parts, self.view.by_block(x), strict=True)
         return np.hstack([part.whitened(component, vectors) for part, vectors in own])
 
     def numbers(self) -> Array:

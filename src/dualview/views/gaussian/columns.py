@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dualview.columns import Cells, Column, Columns
-from dualview.columns.cells import drawn_cells
 from dualview.columns.kinds import Wish, register_kind
 from dualview.columns.layout import Layout
 from dualview.columns.levels import codes_of, expected_shares, used_levels
@@ -110,7 +109,7 @@ class GaussianKind(FeatureKind):
         self, columns: Sequence[Column], cells: Cells, users: Sequence[Any]
     ) -> dict[str, list[str]]:
         """Names of the cells that are not exact."""
-        drawn = zip(*drawn_cells(cells.low, cells.high), strict=True)
+        drawn = zip(*cells.drawn, strict=True)
         names = [f"{users[row]}/{columns[place].name}" for row, place in drawn]
         return {"cell": names} if names else {}
 
