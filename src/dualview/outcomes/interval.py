@@ -6,7 +6,7 @@ of it is an interval that holds it; numbers that are recorded exactly are interv
 Counts are recorded on a scale of their own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -137,6 +137,9 @@ class IntervalMixture(NormalMixture):
         super().__init__(n, n_components, parts)
         self._record = record
 
+    def _besides(self, sources: Sequence[Mixture]) -> tuple[Any, ...]:  # noqa: ARG002
+        return (self._record,)
+
     def log_density(self, y: Any) -> Array:
         """Log probability of what was recorded: rounded numbers (n,), or ``Censored``; log density
         of exact numbers."""
@@ -172,6 +175,15 @@ class CountMixture(Mixture):
         super().__init__(n, n_components, parts)
         self._record = record
         self._numbers = NormalMixture(n, n_components, parts)
+
+    def _besides(self, sources: Sequence[Mixture]) -> tuple[Any, ...]:
+        records = [own._record for own in sources if isinstance(own, CountMixture)]
+        if len({own.is_logarithmic for own in records}) > 1:
+            raise InputError(
+                "Predictions of counts on the scale of log1p and on their own cannot be mixed: fit "
+                "them all on one scale."
+            )
+        return (self._record,)
 
     @cached_property
     def _moments(self) -> tuple[Array, Array]:

@@ -1,8 +1,8 @@
 """Outcomes that are rankings of several items, which are one outcome only together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -209,6 +209,9 @@ class RankingMixture(Mixture):
     ) -> None:
         super().__init__(n, n_components, parts)
         self._ranked = ranked
+
+    def _besides(self, sources: Sequence[Mixture]) -> tuple[Any, ...]:  # noqa: ARG002
+        return (self._ranked,)
 
     def _some(self) -> Iterator[tuple[Places, Places, Array, Array]]:
         """Rows of some rankings, where each begins, weights (S, rows) that sum to one, and expected
