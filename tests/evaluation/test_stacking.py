@@ -420,9 +420,9 @@ def test_words_say_which_parts_help() -> None:
     replicates = np.array([[0.0, 0.9, 0.1], [0.02, 0.78, 0.2]])
     text = _verdict(fits, np.array([0.01, 0.84, 0.15]), replicates)
     assert text == (
-        "Predictions come from 'roles' (0.84) and 'single' (0.15). Features do not help: fits with "
-        "them have 0.01 of the weight (0.00 to 0.02). Clusters help: fits with them have 0.85 of "
-        "the weight (0.80 to 0.90)."
+        "The mixture that predicts best has weights of 0.84 for 'roles' and 0.15 for 'single'. "
+        "Features do not help: fits with them have 0.01 of the weight (0.00 to 0.02). Clusters "
+        "help: fits with them have 0.85 of the weight (0.80 to 0.90)."
     )
     del fits["roles"]
     text = _verdict(fits, np.array([0.6, 0.4]), np.array([[0.0, 1.0], [0.9, 0.1]]))

@@ -121,7 +121,11 @@ def compare(
     >>> table.index[0], list(table.columns[:3])
     ('dual', ['elpd', 'se', 'p'])
     """
-    scores = scores_of(models, behavior, by=by, folds=folds)
+    return table_of(scores_of(models, behavior, by=by, folds=folds), by)
+
+
+def table_of(scores: Mapping[str, Scores], by: str) -> pd.DataFrame:
+    """The table of ``compare``, the highest score first."""
     ranked = sorted(scores, key=lambda name: -scores[name].total)
     rows = {name: _row(scores[name], scores[ranked[0]], by) for name in ranked}
     return pd.DataFrame.from_dict(rows, orient="index")

@@ -92,6 +92,13 @@ def stack(
     if behavior is None:
         _check_observations(fits)
     _warn_of_unsure(scores, by)
+    return stack_scores(fits, scores, by)
+
+
+def stack_scores(
+    fits: Mapping[str, DualViewMixture], scores: Mapping[str, Scores], by: str
+) -> "Stack":
+    """The stack of fits with these scores by name, in the order of the scores."""
     density = relative_densities(np.column_stack([own.elpd for own in scores.values()]))
     weights = stacking_weights(density)
     replicates = bootstrapped_weights(density, _design_effect(scores), _N_REPLICATES)
@@ -106,7 +113,8 @@ def stack(
         },
         index=list(scores),
     )
-    return Stack(dict(fits), table, _verdict(fits, weights, replicates), by)
+    fits = {name: fits[name] for name in scores}
+    return Stack(fits, table, _verdict(fits, weights, replicates), by)
 
 
 @dataclass(frozen=True, repr=False)
@@ -308,8 +316,9 @@ def _verdict(fits: Mapping[str, DualViewMixture], weights: Array, replicates: Ar
     """The fits that count, then a sentence for each part of the models that some fits have and
     others lack; parts of the same fits share one."""
     order = np.argsort(-weights, kind="stable")
-    counted = [f"{list(fits)[m]!r} ({weights[m]:.2f})" for m in order if weights[m] >= _SOME]
-    sentences = [f"Predictions come from {_listed(counted)}."]
+    first, *others = (f"{weights[m]:.2f} for {list(fits)[m]!r}" for m in order)
+    others = others[: int((weights >= _SOME).sum()) - 1]
+    sentences = [f"The mixture that predicts best has weights of {_listed([first, *others])}."]
     owners: dict[tuple[bool, ...], list[str]] = {}
     for part, has in _PARTS.items():
         own = tuple(has(fit) for fit in fits.values())

@@ -19,6 +19,7 @@ from dualview.outcomes import (
     NormalMixture,
     RankingMixture,
 )
+from dualview.runs.choices import load_choice
 from dualview.runs.run import Request, behavior_of, load_run, read_observations
 
 
@@ -29,12 +30,15 @@ def predict_run(
     probability: float = 0.95,
     drop_unknown: bool = False,
     outcomes: Path | None = None,
+    stacked: bool = False,
 ) -> str:
-    """Predict new observations of known users; writes a table, returns a line of words."""
+    """Predict new observations of known users; writes a table, returns a line of words. stacked:
+    by the run and the models that were fitted beside it."""
     check_place(out)
-    model = load_run(folder)
+    run = load_run(folder)
+    model = load_choice(folder) if stacked else run
     request = Request.load(folder)
-    users = model.posterior_.user_ids
+    users = run.posterior_.user_ids
     new = read_observations(
         request,
         observations,
