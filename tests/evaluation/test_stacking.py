@@ -424,6 +424,9 @@ def test_words_say_which_parts_help() -> None:
         "Features do not help: fits with them have 0.01 of the weight (0.00 to 0.02). Clusters "
         "help: fits with them have 0.85 of the weight (0.80 to 0.90)."
     )
+    few = _verdict(fits, np.array([0.0, 1.0, 0.0]), replicates, few=True)
+    assert few.startswith("No mixture of the fits predicts better than 'roles' alone.")
+    assert "It is not clear whether clusters help" in few
     del fits["roles"]
     text = _verdict(fits, np.array([0.6, 0.4]), np.array([[0.0, 1.0], [0.9, 0.1]]))
     assert "It is not clear whether features and clusters help" in text

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dualview.errors import DataWarning, InputError
-from dualview.evaluation.comparison import Scores, scores_of
+from dualview.evaluation.comparison import Scores, is_few, scores_of
 from dualview.evaluation.stacking_weights import (
     bootstrapped_weights,
     relative_densities,
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 _N_REPLICATES = 400
 _INTERVAL = (0.025, 0.975)
-_SOME, _HALF = 0.05, 0.5  # of the weight, for what a part of the model is said to do
+_SOME, _HALF, _ALL = 0.05, 0.5, 0.995  # of the weight, for what sentences say of it
 # What fits may have or lack, and what it is called in sentences.
 _PARTS: dict[str, Callable[[DualViewMixture], bool]] = {
     "features": lambda fit: _has_features(fit),
@@ -114,7 +114,8 @@ def stack_scores(
         index=list(scores),
     )
     fits = {name: fits[name] for name in scores}
-    return Stack(fits, table, _verdict(fits, weights, replicates), by)
+    few = is_few(len(density), by)
+    return Stack(fits, table, _verdict(fits, weights, replicates, few), by)
 
 
 @dataclass(frozen=True, repr=False)
@@ -312,13 +313,17 @@ def _design_effect(scores: Mapping[str, Scores]) -> float:
     return min(effect, float(len(best.elpd)))
 
 
-def _verdict(fits: Mapping[str, DualViewMixture], weights: Array, replicates: Array) -> str:
+def _verdict(
+    fits: Mapping[str, DualViewMixture], weights: Array, replicates: Array, few: bool = False
+) -> str:
     """The fits that count, then a sentence for each part of the models that some fits have and
-    others lack; parts of the same fits share one."""
-    order = np.argsort(-weights, kind="stable")
-    first, *others = (f"{weights[m]:.2f} for {list(fits)[m]!r}" for m in order)
-    others = others[: int((weights >= _SOME).sum()) - 1]
-    sentences = [f"The mixture that predicts best has weights of {_listed([first, *others])}."]
+    others lack; parts of the same fits share one. few: whether scores are too few for a verdict."""
+    names, order = list(fits), np.argsort(-weights, kind="stable")
+    counted = [f"{weights[m]:.2f} for {names[m]!r}" for m in order if weights[m] >= _SOME]
+    if weights.max() > _ALL:
+        sentences = [f"No mixture of the fits predicts better than {names[order[0]]!r} alone."]
+    else:
+        sentences = [f"The mixture that predicts best has weights of {_listed(counted)}."]
     owners: dict[tuple[bool, ...], list[str]] = {}
     for part, has in _PARTS.items():
         own = tuple(has(fit) for fit in fits.values())
@@ -328,8 +333,9 @@ def _verdict(fits: Mapping[str, DualViewMixture], weights: Array, replicates: Ar
         among = np.array(own)
         share = float(weights[among].sum())
         low, high = np.quantile(replicates[:, among].sum(axis=1), _INTERVAL)
+        ends = (0.0, 1.0) if few else (low, high)
         sentences.append(
-            f"{_lesson(_listed(parts), share, low, high)}: fits with them have {share:.2f} of the "
+            f"{_lesson(_listed(parts), share, *ends)}: fits with them have {share:.2f} of the "
             f"weight ({low:.2f} to {high:.2f})."
         )
     return " ".join(sentences)
