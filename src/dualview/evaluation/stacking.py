@@ -187,7 +187,10 @@ class Stack:
         names = {name: tuple(self.fits[name].posterior_.latent_names) for name in self._used}
         if len(set(names.values())) > 1:
             said = "; ".join(f"{name}: {', '.join(own)}" for name, own in names.items())
-            raise InputError(f"The fits have different latent vectors ({said}). Ask one of fits.")
+            raise InputError(
+                f"The fits have different latent vectors ({said}), which have no mixture. Ask one "
+                "fit: stacked.fits[name].predict_latent."
+            )
         return self._mixed(
             lambda fit, own: fit.predict_latent(
                 _known_of(fit, own(X_new)), own(behavior_new), unknown=unknown
@@ -195,9 +198,9 @@ class Stack:
         )
 
     @property
-    def _used(self) -> list[str]:
+    def _used(self) -> list[Any]:
         """Names of the fits with a weight above 0."""
-        return [str(name) for name in self.weights.index[self.weights > 0.0]]
+        return list(self.weights.index[self.weights > 0.0])
 
     def _mixed(self, predict: Callable[[DualViewMixture, Callable[[Any], Any]], Any]) -> Any:
         """The mixture of what the fits predict; by name where there are several behaviors."""
