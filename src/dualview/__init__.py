@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dualview.evaluation.calibration import calibrate
     from dualview.evaluation.comparison import compare
     from dualview.evaluation.cross_validation import ObservationKFold
+    from dualview.evaluation.stacking import stack
     from dualview.forum.data import read_forum
     from dualview.inputs.sharding import write_shards
     from dualview.mixture import DualViewMixture
@@ -59,6 +60,7 @@ _HOMES = {
     "Variational": "dualview.settings",
     "describe_columns": "dualview.columns",
     "load": "dualview.posterior",
+    "stack": "dualview.evaluation.stacking",
     "read_forum": "dualview.forum.data",
     "write_shards": "dualview.inputs.sharding",
 }
@@ -96,6 +98,7 @@ __all__ = [
     "plots",
     "read_forum",
     "report",
+    "stack",
     "write_shards",
 ]
 

@@ -301,7 +301,13 @@ class Predictions:
                 behavior if fitted is None else among_new_users(fitted, behavior, features.ids)
             )
         elif X is not None:
-            raise InputError("This model was fitted without features: X_new must be None.")
+            if np.shape(X)[1:] != (0,):
+                raise InputError(
+                    "This model was fitted without features: X_new must be None, or have a row for "
+                    "each new user and no columns."
+                )
+            n_users = len(X)
+            behavior = among_new_users(self._fitted_behavior(), behavior, new_ids(post, X))
         elif behavior is None:
             raise InputError(
                 "Without features, a new user is known only by its behavior: give behavior_new."

@@ -242,6 +242,7 @@ def predict(
     outcomes: Path | None = None,
     probability: float = 0.95,
     drop_unknown: bool = False,
+    stacked: bool = False,
 ) -> None:
     """Predict the outcomes of new threads, or new answers, of the run's users.
 
@@ -266,11 +267,14 @@ def predict(
         Probability of the interval.
     drop_unknown
         Leave out rows of users unknown to the fit.
+    stacked
+        Predict by the run and the models that 'dualview choose' has fitted beside it, each with its
+        weight.
     """
     from dualview.runs.predictions import predict_run
 
     place = run / "predictions.csv" if out is None else out
-    _tell(predict_run(run, threads, place, probability, drop_unknown, outcomes), out)
+    _tell(predict_run(run, threads, place, probability, drop_unknown, outcomes, stacked), out)
 
 
 def summary(run: Path, *, json: bool = False) -> None:
@@ -305,7 +309,8 @@ def compare(
 
     elpd is the sum of the scores, computed without refits by PSIS-LOO (higher is better), behind is
     the difference from the best run, and unsure is the number of threads or answers with an
-    unreliable score. Reports of the runs will show the table.
+    unreliable score. weight is that of each run in the mixture of all of them that predicts best
+    (stacking). Reports of the runs will show the table.
 
     Example: dualview compare run linked
 
@@ -336,6 +341,32 @@ def compare(
     for place in places:
         ranking.save(place)
     _tell(wrote(*places), out)
+
+
+def choose(run: Path, *, jobs: int = -1, quiet: bool = False) -> None:
+    """Fit the other models worth trying beside a run, compare them, and stack all of them.
+
+    The others are one in which users need not act as they look, and one without features and
+    clusters. They have the settings of the run otherwise, and are runs themselves, in subfolders of
+    it. The same command continues what was stopped. Then 'dualview predict run threads.csv
+    --stacked' predicts by all of them.
+
+    Example: dualview choose run
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    jobs
+        Chains to run in parallel; by default as many as there are cores.
+    quiet
+        Print errors and the comparison only.
+    """
+    from dualview.runs.choices import choose as choose_models
+    from dualview.runs.comparison import FILE
+
+    print(choose_models(run, n_jobs=jobs, quiet=quiet).text())
+    print(wrote(run / FILE))
 
 
 def check(run: Path, *, refit: bool = False, seed: int = 0) -> None:
@@ -513,6 +544,7 @@ LINE = CommandLine(
         check,
         plot,
         compare,
+        choose,
         report,
         reproduce,
         forum,

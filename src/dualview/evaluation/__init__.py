@@ -1,2 +1,2 @@
-"""How good fits are: fits compared by their predictions, cross-validation, simulation-based
-calibration."""
+"""How good fits are: fits compared by their predictions and stacked, cross-validation,
+simulation-based calibration."""

@@ -121,7 +121,11 @@ def compare(
     >>> table.index[0], list(table.columns[:3])
     ('dual', ['elpd', 'se', 'p'])
     """
-    scores = scores_of(models, behavior, by=by, folds=folds)
+    return table_of(scores_of(models, behavior, by=by, folds=folds), by)
+
+
+def table_of(scores: Mapping[str, Scores], by: str) -> pd.DataFrame:
+    """The table of ``compare``, the highest score first."""
     ranked = sorted(scores, key=lambda name: -scores[name].total)
     rows = {name: _row(scores[name], scores[ranked[0]], by) for name in ranked}
     return pd.DataFrame.from_dict(rows, orient="index")
@@ -133,39 +137,40 @@ def scores_of(
     *,
     by: str = "observation",
     folds: int | None = None,
+    caller: str = "compare",
 ) -> dict[str, Scores]:
     """The scores that ``compare`` adds up, by name of the model; the same observations, in the same
-    order, for all."""
-    _check_models(models)
+    order, for all. caller: the function that errors name."""
+    _check_models(models, caller)
     if by not in _SCORED:
         raise InputError(f"by must be {' or '.join(map(repr, _SCORED))}; got {by!r}.")
     if folds is not None and by != "observation":
         raise InputError(
-            f"Folds are parts of the observations: compare(models, folds={folds!r}) goes with "
+            f"Folds are parts of the observations: {caller}(models, folds={folds!r}) goes with "
             'by="observation".'
         )
-    behaviors = {name: _observations(model, behavior) for name, model in models.items()}
+    behaviors = {name: _observations(model, behavior, caller) for name, model in models.items()}
     _check_scored_alike({name: part.scored_as for name, part in behaviors.items()})
     _check_same({name: np.asarray(part.observed) for name, part in behaviors.items()})
     _check_draws(
         {
             name: model.posterior_.n_chains * model.posterior_.n_draws
             for name, model in models.items()
-        }
+        },
+        caller,
     )
     if folds is not None:
         return _fold_scores(models, behaviors, folds)
     return {name: _SCORED[by](model, behaviors[name]) for name, model in models.items()}
 
 
-def _check_models(models: Any) -> None:
-    wanted = (
-        'compare takes fitted models by name, such as compare({"dual": dual, "single": single})'
-    )
+def _check_models(models: Any, caller: str) -> None:
+    example = f'{caller}({{"dual": dual, "single": single}})'
+    wanted = f"{caller} takes fitted models by name, such as {example}"
     if not isinstance(models, Mapping):
         raise InputError(f"{wanted}; got {_named(models)}.")
     if len(models) < 2:
-        raise InputError(f"compare takes two or more fitted models, by name; got {len(models)}.")
+        raise InputError(f"{caller} takes two or more fitted models, by name; got {len(models)}.")
     for name, model in models.items():
         if isinstance(model, Posterior):
             raise InputError(
@@ -188,14 +193,14 @@ def _named(given: Any) -> str:
     )
 
 
-def _observations(model: DualViewMixture, behavior: Any) -> Any:
+def _observations(model: DualViewMixture, behavior: Any, caller: str = "compare") -> Any:
     fitted = getattr(model, "behavior_", None)
     found = fitted if behavior is None else behavior
     if behavior is not None and isinstance(fitted, SeveralBehaviors):
         found = fitted.observations_of(behavior)
     if found is None:
         raise InputError(
-            "compare needs fits with a behavior: it predicts the observations of the behavior."
+            f"{caller} needs fits with a behavior: it predicts the observations of the behavior."
         )
     return found
 
@@ -227,11 +232,11 @@ def _check_same(outcomes: dict[str, Array]) -> None:
             )
 
 
-def _check_draws(n_draws: dict[str, int]) -> None:
+def _check_draws(n_draws: dict[str, int], caller: str) -> None:
     short = [name for name, n in n_draws.items() if n < _FEWEST]
     if short:
         raise InputError(
-            f"compare needs at least {_FEWEST} draws of each fit; too few in {', '.join(short)}. "
+            f"{caller} needs at least {_FEWEST} draws of each fit; too few in {', '.join(short)}. "
             "Draw more, or keep more whole."
         )
 

@@ -2,8 +2,8 @@
 
 comparison.json holds a ranking: n_threads, the number of observations, what they are called, and
 fits, the best first, each with its name, how it differs from the others in words, the scores of
-dv.compare, whether its chains have converged, and a digest of what it was made with, by which a run
-recognizes itself.
+dv.compare, whether its chains have converged, a digest of what it was made with, by which a run
+recognizes itself, and its weight in a stack of all of them.
 """
 
 import json
@@ -18,7 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dualview.errors import ConvergenceWarning, InputError
-from dualview.evaluation.comparison import compare, is_few, standing
+from dualview.evaluation.comparison import is_few, scores_of, standing, table_of
+from dualview.evaluation.stacking import Stack, stack_scores
 from dualview.files.digests import digest
 from dualview.files.reading import readable_json
 from dualview.files.writing import write_json
@@ -46,6 +47,9 @@ class Fit:
     unsure: int
     converged: bool
     made_with: str
+    weight: float | None = None
+    weight_low: float | None = None
+    weight_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Ranking:
     """Fits to the same observations, the highest score first; observations: what they are called.
 
     folds: of the refits that scored them; None for leave-one-out scores. few: whether there are too
-    few scores for a verdict.
+    few scores for a verdict. stacking: what the weights of the fits in a stack mean, in words.
     """
 
     n_threads: int
@@ -62,6 +66,7 @@ class Ranking:
     observations: str = "threads"
     folds: int | None = None
     few: bool = False
+    stacking: str = ""
 
     def standing(self, fit: Fit) -> str:
         """What a fit's rank means; it is certain only if neither its scores nor those of the best
@@ -69,6 +74,11 @@ class Ranking:
         return standing(
             fit.difference, fit.difference_se, bool(fit.unsure or self.fits[0].unsure), self.few
         )
+
+    @property
+    def weights(self) -> dict[str, float | None]:
+        """Of the fits in a stack, by name; None in files of earlier versions."""
+        return {fit.name: fit.weight for fit in self.fits}
 
     def save(self, path: Path) -> None:
         write_json(path, asdict(self))
@@ -79,14 +89,14 @@ class Ranking:
             fits = tuple(Fit(**fit) for fit in content["fits"])
             others = {
                 name: content[name]
-                for name in ("by", "observations", "folds", "few")
+                for name in ("by", "observations", "folds", "few", "stacking")
                 if name in content
             }
             return cls(int(content["n_threads"]), fits, **others)
 
     def text(self) -> str:
         """A table for a reader, with a verdict."""
-        head = ("fit", "differs in", "elpd", "behind", "± SE", "unsure", "")
+        head = ("fit", "differs in", "elpd", "behind", "± SE", "unsure", "weight (95 %)", "")
         rows = [head, *(_cells(fit, self.standing(fit)) for fit in self.fits)]
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
         left = {0, 1, len(head) - 1}
@@ -153,14 +163,19 @@ class Ranking:
                 f"The chains of {_listed(unfinished)} have not converged: scores are "
                 "provisional. Draw more."
             )
-        return sentences
+        return [*sentences, self.stacking] if self.stacking else sentences
 
 
 def _cells(fit: Fit, standing: str) -> tuple[str, ...]:
     behind = (
         ("", "") if fit.difference == 0 else (f"{fit.difference:.1f}", f"{fit.difference_se:.1f}")
     )
-    return (fit.name, fit.apart, f"{fit.elpd:.1f}", *behind, str(fit.unsure), standing)
+    weight = (
+        ""
+        if fit.weight is None
+        else f"{fit.weight:.2f} ({fit.weight_low:.2f} to {fit.weight_high:.2f})"
+    )
+    return (fit.name, fit.apart, f"{fit.elpd:.1f}", *behind, str(fit.unsure), weight, standing)
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -206,7 +221,11 @@ def rank_runs(
         warnings.simplefilter(
             "ignore", ConvergenceWarning
         )  # the verdict names runs that have not converged
-        table = compare(models, by=by, folds=folds)
+        by_name = scores_of(models, by=by, folds=folds)
+    table = table_of(by_name, by)
+    stacked = stack_scores(models, {name: by_name[name] for name in table.index}, by)
+    weights = stacked.table[["weight", "low", "high"]].astype(float)
+    table[["weight", "weight_low", "weight_high"]] = weights.to_numpy()
     scores = table.drop(columns="note").to_dict(orient="index")
     apart = _apart(described)
     fits = (
@@ -221,7 +240,23 @@ def rank_runs(
     )
     assert first is not None
     few = is_few(next(iter(models.values())).posterior_.n_users, by)
-    return Ranking(len(first[1].ids), tuple(fits), by, first[2], folds, few)
+    return Ranking(len(first[1].ids), tuple(fits), by, first[2], folds, few, stacked.verdict())
+
+
+def load_stack(folders: Sequence[Path], ranking: Ranking) -> Stack:
+    """The stack of finished runs with the weights of a ranking of them; an error where it is not of
+    these runs, or of an earlier state of them."""
+    fits = {name: load_run(own) for name, own in zip(short_names(folders), folders, strict=True)}
+    digests = {
+        own_digest(own, fit.posterior_) for own, fit in zip(folders, fits.values(), strict=True)
+    }
+    if {fit.made_with for fit in ranking.fits} != digests or None in ranking.weights.values():
+        raise InputError(
+            f"The weights in {FILE} are not of {_listed([*map(str, folders)])} as they are now. "
+            f"Make them again: dualview choose {folders[0]}"
+        )
+    table = pd.DataFrame.from_dict(ranking.weights, orient="index", columns=["weight"])
+    return Stack({name: fits[name] for name in table.index}, table, ranking.stacking, ranking.by)
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:

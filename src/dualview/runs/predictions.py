@@ -19,6 +19,7 @@ from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import check_place, write_whole, wrote
 from dualview.inputs.answers import Answers
 from dualview.inputs.tables import Threads
+from dualview.runs.choices import load_choice
 from dualview.runs.request import Request, build_behavior, read_observations
 from dualview.runs.run import load_run
 
@@ -30,12 +31,15 @@ def predict_run(
     probability: float = 0.95,
     drop_unknown: bool = False,
     outcomes: Path | None = None,
+    stacked: bool = False,
 ) -> str:
-    """Predict new observations of known users; writes a table, returns a line of words."""
+    """Predict new observations of known users; writes a table, returns a line of words. stacked:
+    by the run and the models that were fitted beside it."""
     check_place(out)
-    model = load_run(folder)
+    run = load_run(folder)
+    model = load_choice(folder) if stacked else run
     request = Request.load(folder)
-    users = model.posterior_.user_ids
+    users = run.posterior_.user_ids
     new = read_observations(
         request,
         observations,

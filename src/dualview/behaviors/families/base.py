@@ -7,7 +7,7 @@ distribution: a mixture over the draws of a posterior and what each draw leaves 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -57,6 +57,32 @@ class Mixture(ABC):
         cases, sds (S,)."""
         log_weights = np.full((len(sds), 1), -np.log(len(sds)))
         return cls(n, len(sds), lambda cases: Parts(log_weights, locations(cases), sds[:, None]))
+
+    def joined(self, others: Sequence["Mixture"], weights: Array) -> "Mixture":
+        """The mixture of this distribution and of others of the same cases and the same kind, with
+        weights (M,) that sum to one: the components of all, side by side."""
+        everything = (self, *others)
+
+        def parts(cases: slice) -> Parts:
+            own = [mixture._full_parts(cases) for mixture in everything]
+            log_weights, locations, sds = zip(*own, strict=True)
+            shifted = [
+                part + np.log(share) for part, share in zip(log_weights, weights, strict=True)
+            ]
+            return Parts(*map(np.concatenate, (shifted, locations, sds)))
+
+        n_components = sum(own._n_components for own in everything)
+        return type(self)(self._n, n_components, parts, *self._besides(everything))
+
+    def _full_parts(self, cases: slice) -> Parts:
+        """Components of some cases, each array (S, cases)."""
+        parts = self._parts(cases)
+        shape = (self._n_components, parts.locations.shape[1])
+        return Parts(*(np.broadcast_to(part, shape) for part in parts))
+
+    def _besides(self, sources: Sequence["Mixture"]) -> tuple[Any, ...]:  # noqa: ARG002
+        """What this kind of distribution is made from besides the components of all sources."""
+        return ()
 
     def __len__(self) -> int:
         return self._n

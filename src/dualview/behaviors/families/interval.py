@@ -8,7 +8,7 @@ distribution between the ends, and it is forgotten after it. The noise is drawn 
 out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -34,6 +34,7 @@ from dualview.behaviors.families.gaussian import (
 )
 from dualview.behaviors.recorded import Recorded
 from dualview.distributions import log_normal_mass
+from dualview.errors import InputError
 from dualview.interval_gaussian import truncated_moments
 from dualview.numerics.hyperprior import FINITE_VARIANCES, PUBLISHED, Hyperprior
 from dualview.numerics.streams import stream_of
@@ -124,6 +125,9 @@ class IntervalMixture(NormalMixture):
         super().__init__(n, n_components, parts)
         self._record = record
 
+    def _besides(self, sources: Sequence[Mixture]) -> tuple[Any, ...]:  # noqa: ARG002
+        return (self._record,)
+
     def log_density(self, y: Any) -> Array:
         """Log probability of what was recorded: rounded numbers (n,), or ``Censored``; log density
         of exact numbers."""
@@ -159,6 +163,15 @@ class CountMixture(Mixture):
         super().__init__(n, n_components, parts)
         self._record = record
         self._numbers = NormalMixture(n, n_components, parts)
+
+    def _besides(self, sources: Sequence[Mixture]) -> tuple[Any, ...]:
+        records = [own._record for own in sources if isinstance(own, CountMixture)]
+        if len({own.is_logarithmic for own in records}) > 1:
+            raise InputError(
+                "Predictions of counts on the scale of log1p and on their own cannot be mixed: fit "
+                "them all on one scale."
+            )
+        return (self._record,)
 
     @cached_property
     def _moments(self) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ answers (``logit``). Cut points are drawn with the augmentation integrated out, 
 by slices: given an augmentation they would hardly move.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -143,6 +143,13 @@ class LevelMixture(Mixture):
     ) -> None:
         super().__init__(n, n_components, parts)
         self._outcome = outcome
+
+    def _besides(self, sources: Sequence[Mixture]) -> tuple[Any, ...]:
+        outcomes = [own._outcome for own in sources if isinstance(own, LevelMixture)]
+        if any(own.levels.names != self.levels for own in outcomes):
+            raise InputError("Predictions of different levels cannot be mixed.")
+        cut_points = np.concatenate([own.cut_points for own in outcomes])
+        return (OrdinalOutcome(cut_points, self._outcome.levels),)
 
     @property
     def levels(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ The utilities are drawn given the ranking before each sweep, all those of a rank
 count as numbers with noise 1. They are forgotten after it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -216,6 +216,9 @@ class RankingMixture(Mixture):
     ) -> None:
         super().__init__(n, n_components, parts)
         self._ranked = ranked
+
+    def _besides(self, sources: Sequence[Mixture]) -> tuple[Any, ...]:  # noqa: ARG002
+        return (self._ranked,)
 
     def _some(self) -> Iterator[tuple[Places, Places, Array, Array]]:
         """Rows of some rankings, where each begins, weights (S, rows) that sum to one, and expected

@@ -5,7 +5,7 @@ and forgotten after it. s and ν are drawn with the λ_i integrated out, by slic
 would hardly move.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -72,7 +72,9 @@ def log_smeared_student(x: Array, sds: Any, scales: Any, dof: Any) -> Array:
         total = np.logaddexp(
             total, log_shares[..., k] - 0.5 * (np.log(2.0 * np.pi * variance) + x**2 / variance)
         )
-    return np.where(np.asarray(sds) > 0.0, total, log_student(x, scales, dof))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a normal component has a scale of 0
+        exact = log_student(x, scales, dof)
+    return np.where(np.asarray(sds) > 0.0, total, exact)
 
 
 def weight_law(residual: Array, precision: Any, dof: float) -> tuple[float, Array]:
@@ -90,7 +92,7 @@ class StudentOutcome(Outcome):
     """Numbers with Student-t noise about their locations: scales (S,) and degrees of freedom (S,)
     in S draws.
 
-    roots (n,): by what the scales of observations are divided; None for 1.
+    roots (n,) or (S, n): by what the scales of observations are divided; None for 1.
     """
 
     def __init__(self, scales: Array, dof: Array, roots: Array | None = None) -> None:
@@ -102,9 +104,8 @@ class StudentOutcome(Outcome):
 
     def scale(self, cases: slice) -> Array:
         """Of the noise of some observations, (S, cases) or (S, 1)."""
-        return (
-            self.scales[:, None] if self.roots is None else self.scales[:, None] / self.roots[cases]
-        )
+        scales = self.scales[:, None]
+        return scales if self.roots is None else scales / self.roots[..., cases]
 
     def of_draws(self, draws: NDArray[np.intp]) -> "StudentOutcome":
         return StudentOutcome(self.scales[draws], self.dof[draws], self.roots)
@@ -147,6 +148,23 @@ class StudentMixture(Mixture):
         super().__init__(n, n_components, parts)
         self._outcome = outcome
         self._strata = max(_STRATA, -(-_LEAST_COMPONENTS // n_components))
+
+    def joined(self, others: Sequence[Mixture], weights: Array) -> Mixture:
+        """As for every mixture; others may be mixtures of normal distributions, too."""
+        return super().joined(
+            [_as_student(own) if type(own) is NormalMixture else own for own in others], weights
+        )
+
+    def _besides(self, sources: Sequence[Mixture]) -> tuple[Any, ...]:
+        outcomes = [own._outcome for own in sources if isinstance(own, StudentMixture)]
+        scales = np.concatenate([own.scales for own in outcomes])
+        dof = np.concatenate([own.dof for own in outcomes])
+        roots = self._outcome.roots
+        if not all(np.array_equal(own.roots, roots) for own in outcomes):  # type: ignore[arg-type]
+            shapes = [(len(own.scales), self._n) for own in outcomes]
+            given = [1.0 if own.roots is None else own.roots for own in outcomes]
+            roots = np.concatenate([*map(np.broadcast_to, given, shapes)])
+        return (StudentOutcome(scales, dof, roots),)
 
     @cached_property
     def _weights(self) -> Array:
@@ -306,3 +324,11 @@ class StudentFamily(GaussianFamily):
 
     def expect(self, y: Any) -> None:
         """There is none."""
+
+
+def _as_student(normal: NormalMixture) -> StudentMixture:
+    """A mixture of normal distributions as one whose noise has a scale of 0; any degrees of freedom
+    above 2 will do."""
+    n = normal._n_components
+    outcome = StudentOutcome(np.zeros(n), np.full(n, 3.0))
+    return StudentMixture(len(normal), n, normal._parts, outcome)

@@ -3,7 +3,7 @@
 Those of numbers and of yes or no are in ``dualview.behaviors.families``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -46,6 +46,32 @@ class VectorMixture:
         return (
             f"VectorMixture({self._n} cases of {self._n_dims} numbers, {self._n_components} "
             "components each)"
+        )
+
+    def joined(self, others: Sequence["VectorMixture"], weights: Array) -> "VectorMixture":
+        """The mixture of this distribution and of others of the same cases, with weights (M,) that
+        sum to one."""
+        everything = (self, *others)
+
+        def parts(cases: slice) -> VectorParts:
+            own = [mixture._full_parts(cases) for mixture in everything]
+            log_weights, means, covariances = zip(*own, strict=True)
+            shifted = [
+                part + np.log(share) for part, share in zip(log_weights, weights, strict=True)
+            ]
+            return VectorParts(*map(np.concatenate, (shifted, means, covariances)))
+
+        n_components = sum(own._n_components for own in everything)
+        return VectorMixture(self._n, self._n_dims, n_components, parts)
+
+    def _full_parts(self, cases: slice) -> VectorParts:
+        """Components of some cases with a row for each component and a column for each case."""
+        log_weights, means, covariances = self._parts(cases)
+        shape = (self._n_components, means.shape[1])
+        return VectorParts(
+            np.broadcast_to(log_weights, shape),
+            np.broadcast_to(means, (*shape, self._n_dims)),
+            np.broadcast_to(covariances, (*shape, self._n_dims, self._n_dims)),
         )
 
     def marginal(self, dimension: int) -> NormalMixture:
@@ -155,6 +181,17 @@ class WeightedDraws:
 
     def __init__(self, values: Array, log_weights: Array) -> None:
         self._values, self._weights, self._log_weights = values, np.exp(log_weights), log_weights
+
+    def joined(self, others: Sequence["WeightedDraws"], weights: Array) -> "WeightedDraws":
+        """The mixture of this distribution and of others of the same cases, with weights (M,) that
+        sum to one."""
+        everything = (self, *others)
+        shifted = [
+            own._log_weights + np.log(share) for own, share in zip(everything, weights, strict=True)
+        ]
+        return WeightedDraws(
+            np.concatenate([own._values for own in everything]), np.concatenate(shifted)
+        )
 
     def block(self, dimensions: NDArray[np.intp]) -> "WeightedDraws":
         """The distribution of some of the q numbers."""
