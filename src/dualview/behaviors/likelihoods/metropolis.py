@@ -88,7 +88,7 @@ def hold(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
 def step(rng: np.random.Generator, target: Target, vectors: Array) -> Array:
     """The vectors (U, q) after one independence step."""
     modes, curvatures = target.mode()
-    roots = np.linalg.cholesky(curvatures)
+    roots: Array = np.asarray(np.linalg.cholesky(curvatures), dtype=float)
     proposed = modes + _t_noise(rng, roots)
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = target.log_density(proposed) - target.log_density(vectors)
