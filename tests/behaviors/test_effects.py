@@ -216,9 +216,8 @@ def test_offsets_and_weights():
     other_noise = {"noise_precision": 1.9}
     by_hand_too = norm.logpdf(heavy.observed, expected, (1.9 * weights) ** -0.5).sum()
     working = likelihood.log_density(latent, params) - likelihood.log_density(latent, other_noise)
-    prior_part = likelihood._working_prior.log_density(0.7) - likelihood._working_prior.log_density(
-        1.9
-    )
+    noise_prior = likelihood.family.noise.prior.working
+    prior_part = noise_prior.log_density(0.7) - noise_prior.log_density(1.9)
     assert working == pytest.approx(by_hand - by_hand_too + prior_part)
 
 
