@@ -75,8 +75,8 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
 
 
 def test_the_contributors_tables_name_modules_that_are_there() -> None:
-    """The first cell of a row names folders and modules, and so does the second where a word is
-    followed by a colon or a comma."""
+    """The first cell of a row names folders and modules, and the code words of the second what is
+    in these folders or in those inside."""
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.*?) \| (.*) \|$", page, re.M)
     assert len(rows) > 30
@@ -84,7 +84,8 @@ def test_the_contributors_tables_name_modules_that_are_there() -> None:
         names = re.findall(r"`([\w/.]+)`", first)
         numerics = [PLACES[2] / "numerics"]
         assert all(is_there(name, [*PLACES, *numerics]) for name in names), first
-        folders = [PLACES[2] / name for name in names]
+        folders = [place / name for place in PLACES for name in names]
+        folders += [inner for folder in folders for inner in folder.glob("*") if inner.is_dir()]
         inside = re.findall(r"`([a-z_/]+(?:\.py)?)`", second)
         absent = [name for name in inside if not is_there(name, [*folders, *PLACES])]
         assert not absent, f"{first}: {absent}"
