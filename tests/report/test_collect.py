@@ -236,7 +236,7 @@ def test_fits_are_ranked_with_the_run_of_the_page_marked(
     assert rows[linked.name]["apart"] == "linear link"
     assert "Of 2 fits to the same 40 threads" in section["words"][0]
     assert "This page is about 'run'" in section["words"][0]
-    assert "have not converged" in section["words"][-1]
+    assert any("have not converged" in words for words in section["words"])
 
 
 @pytest.mark.slow

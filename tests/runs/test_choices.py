@@ -73,7 +73,8 @@ def test_a_run_is_stacked_with_the_models_beside_it(
     assert cli.main([*words, "--stacked"]) == 0
     mixed = pd.read_csv(out)["mean"].to_numpy()
     parts = {
-        name: own.predict_outcome(FORUM.participation).mean for name, own in stacked.fits.items()
+        name: own.predict_outcome((FORUM.participation > 0).astype(float)).mean
+        for name, own in stacked.fits.items()
     }
     by_hand = sum(ranking.weights[name] * mean for name, mean in parts.items())
     np.testing.assert_allclose(mixed, by_hand, rtol=1e-6)
