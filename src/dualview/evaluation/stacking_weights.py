@@ -8,7 +8,7 @@ each outcome counts for, summing to one.
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.errors import InputError
+from dualview.errors import DegenerateError, InputError
 
 Array = NDArray[np.float64]
 
@@ -16,7 +16,9 @@ TOLERANCE = 1e-8  # nats per outcome by which the best weights may be better
 _REPLICATE_TOLERANCE = 1e-4
 _NEGLIGIBLE = 1e-6  # a weight that is 0, if the others predict as well without it
 _SHRINK = 0.1  # of the barrier, from one center to the next
+_LEAST_BARRIER = 1e-14  # the gap is at most that many times the number of fits
 _DECREASE = 0.25  # of what the slope promises, for a step to be taken
+_MOST_STEPS = 500  # towards one center
 
 
 def relative_densities(log_density: Array) -> Array:
@@ -46,6 +48,8 @@ def stacking_weights(
     weights, barrier = np.full(n_fits, 1.0 / n_fits), 1.0
     while duality_gap(density, shares, weights / weights.sum()) > tolerance:
         barrier *= _SHRINK
+        if barrier < _LEAST_BARRIER:
+            raise DegenerateError("The weights of a stack cannot be found to their precision.")
         weights = _center(density, shares, weights, barrier)
     weights = weights / weights.sum()
     kept = np.where(weights < _NEGLIGIBLE, 0.0, weights)
@@ -70,7 +74,7 @@ def _center(density: Array, shares: Array, weights: Array, barrier: float) -> Ar
     def objective(w: Array) -> float:
         return float(w.sum() - shares @ np.log(density @ w) - barrier * np.log(w).sum())
 
-    while True:
+    for _ in range(_MOST_STEPS):
         ratio = density * weights / (density @ weights)[:, None]
         slope = weights - shares @ ratio - barrier  # by ln w, as the curvature
         curvature = ratio.T @ (shares[:, None] * ratio) + barrier * np.eye(len(weights))
@@ -78,11 +82,16 @@ def _center(density: Array, shares: Array, weights: Array, barrier: float) -> Ar
         promise = float(-slope @ step)
         if promise < 1e-3 * barrier:
             return weights
-        length = min(1.0, 0.9 / max(float(-step.min()), 1e-300))
-        now = objective(weights)
-        while objective(weights * (1.0 + length * step)) > now - _DECREASE * length * promise:
-            length *= 0.5
+        length = 1.0
+        if promise > barrier / 16.0:  # closer, whole steps converge, and no digits are left to tell
+            length = min(1.0, 0.9 / max(float(-step.min()), 1e-300))
+            now = objective(weights)
+            while objective(weights * (1.0 + length * step)) > now - _DECREASE * length * promise:
+                length *= 0.5
+                if length < 1e-12:
+                    return weights
         weights = weights * (1.0 + length * step)
+    return weights
 
 
 def bootstrapped_weights(
