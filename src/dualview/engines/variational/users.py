@@ -78,7 +78,7 @@ def _draw_labels(shard: UserShard, asked: tuple[Recipe, Array]) -> NDArray[np.in
     else:
         cumulative = np.cumsum(shard.rows(recipe)[0], axis=0)
     below = (uniform * cumulative[-1] >= cumulative).sum(axis=0)
-    return np.minimum(below, len(cumulative) - 1).astype(np.int32)
+    return np.asarray(np.minimum(below, len(cumulative) - 1), dtype=np.int32)
 
 
 class Users(ABC):
@@ -132,10 +132,9 @@ class Users(ABC):
             own = None if behavior is None else behavior.of_users(users)
             return Asked(recipe.of_users(users), factors, own, pulls, self.looked_at_in(users))
 
-        first, *others = self.over(assess, asked)
-        if not others:
-            return first
-        parts = [first, *others]
+        parts: list[Answer] = list(self.over(assess, asked))
+        if len(parts) == 1:
+            return parts[0]
         return Answer(
             sum(part.entropy for part in parts),
             added(part.counts for part in parts),
