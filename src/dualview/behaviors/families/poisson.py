@@ -14,10 +14,11 @@ from dualview.behaviors.families.base import Array, Family, Outcome, Params, Row
 from dualview.behaviors.families.quadrature import CountingOutcome
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 
-_HIGHEST = 40.0  # of logarithms of rates; a count beyond has no number
+_HIGHEST = 40.0  # of logarithms of rates at which counts can be drawn: those beyond have no number
 
 
 def _rates(locations: Array) -> Array:
+    """Rates that are numbers, for proposals, means and draws."""
     return np.asarray(np.exp(np.minimum(locations, _HIGHEST)))
 
 
@@ -26,7 +27,9 @@ class PoissonOutcome(CountingOutcome):
 
     def log_density(self, values: Array, locations: Array, cases: slice) -> Array:  # noqa: ARG002
         """ln p(values | log rates), (S, cases)."""
-        return np.asarray(values * locations - _rates(locations) - gammaln(values + 1.0))
+        with np.errstate(over="ignore"):  # a rate beyond all numbers leaves no count a probability
+            rates = np.exp(locations)
+        return np.asarray(values * locations - rates - gammaln(values + 1.0))
 
     def derivatives(self, values: Array, locations: Array) -> tuple[Array, Array]:
         rates = _rates(locations)
