@@ -1,8 +1,9 @@
 """The predictive distribution of a family whose expectation over a normal location has no closed
 form: by quadrature, once for all such families."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,6 +50,9 @@ class QuadratureMixture(Mixture):
     ) -> None:
         super().__init__(n, n_components, parts)
         self._outcome = outcome
+
+    def _besides(self, sources: Sequence[Mixture]) -> tuple[Any, ...]:  # noqa: ARG002
+        return (self._outcome,)
 
     def _components(self) -> Iterator[tuple[slice, Array, Array, Array]]:
         """Some cases with their weights, locations and standard deviations, each (S, cases)."""
