@@ -80,8 +80,8 @@ RECORDS = {
 
 class CommandLine(NamedTuple):
     """Commands by their names; ``several``: those whose options take several values; ``gone``:
-    options that others had once; ``brief``: those with so many options that --help shows only the
-    usual ones, with the parameters of the function that it leaves out."""
+    options that others had once; ``brief``: those whose --help shows only the
+    usual options, with the parameters that it leaves out."""
 
     commands: tuple[Command, ...]
     several: tuple[Command, ...] = ()

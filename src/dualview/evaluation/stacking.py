@@ -74,7 +74,7 @@ def stack(
     Examples
     --------
     >>> import dualview as dv
-    >>> forum = dv.datasets.agreement(n_users=20, n_threads=60, seed=1)
+    >>> forum = dv.datasets.agreement(n_users=20, n_threads=300, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
     >>> settings = {"engine": dv.Gibbs(n_warmup=100), "n_draws": 200, "n_chains": 2}
     >>> stacked = dv.stack({

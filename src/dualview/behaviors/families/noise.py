@@ -276,7 +276,7 @@ class NoiseByCluster(_OwnNoise):
         return {"noise_precision": noise}
 
     def log_prior(self, phi: Params) -> float:
-        """Clusters are told apart by their noise, those of nobody left out."""
+        """The distinct values are the noises of the occupied clusters: users of one share it."""
         noises = np.unique(phi["noise_precision"])
         return sum(self.prior.working.log_density(float(noise)) for noise in noises)
 

@@ -1,6 +1,7 @@
 """The predictive distribution of a family whose expectation over a normal location has no closed
 form: by quadrature, once for all such families."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -22,13 +23,13 @@ class CountingOutcome(Outcome):
     """The distribution of whole numbers from 0 given their locations. A subclass adds
     ``log_density``, ``derivatives``, ``draw`` and what is here."""
 
+    @abstractmethod
     def moments(self, locations: Array) -> tuple[Array, Array]:
         """Expectation and variance of each observation."""
-        raise NotImplementedError
 
+    @abstractmethod
     def below(self, values: Array, locations: Array) -> Array:
         """Probability of an observation up to each value."""
-        raise NotImplementedError
 
     def predictive(
         self, n: int, n_components: int, parts: Callable[[slice], Parts]

@@ -15,7 +15,7 @@ from dualview.views.features import FeatureKind, Fitted
 from dualview.views.nominal.block import NominalBlock
 from dualview.views.nominal.view import NominalView
 
-_MANY_LEVELS = 10  # up to so many levels are never too many, unless every user has another
+_MANY_LEVELS = 10  # at most this many are never too many, unless each user has a level of its own
 
 
 class NominalKind(FeatureKind):

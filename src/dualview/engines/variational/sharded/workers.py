@@ -164,8 +164,8 @@ class LocalProcesses(Workers):
 
 
 def _begin(n_threads: int) -> None:
-    """A local process begins: it has so many cores, ends with the process that started it, and
-    leaves Ctrl-C to that one."""
+    """Prepare a local process: it uses n_threads cores at most, ends when the process that started
+    it ends, and leaves Ctrl-C to that process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parallel.limit(n_threads)
     threadpool_limits(1)
