@@ -20,9 +20,9 @@ READ = """
 import json, sys, time
 import numpy, pandas, scipy.sparse, scipy.stats, sklearn.utils.validation
 import dualview as dv
-dv.read_forum
+dv.forum.read_forum
 began = time.perf_counter()
-forum = dv.read_forum(sys.argv[1])
+forum = dv.forum.read_forum(sys.argv[1])
 seconds = time.perf_counter() - began
 cpu = time.process_time()
 peak = int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 2**20

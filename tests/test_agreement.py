@@ -263,7 +263,7 @@ def weights_of_others(
     """Probabilities of the look (R,) of a user that a draw has been rid of, and of its act given
     each look (R, R); by (M16)."""
     labels = post.flat("z")[draw], post.flat("z_behavior")[draw], post.flat("agrees")[draw]
-    prior, alpha = post.partition_prior, float(post.flat("alpha")[draw])
+    prior, alpha = post.spec.partition_prior, float(post.flat("alpha")[draw])
     n_known = int((post.components["owner"] == draw).sum())
     counts = np.zeros(n_known + n_fresh)
     for other, (look, act, agrees) in enumerate(zip(*labels, strict=True)):
@@ -308,7 +308,7 @@ def test_densities_of_users_left_out(
         [priors[draw] for draw in range(4)], post.flat("latent"), params
     )
     own = left_out_users._Rows(rows, np.arange(4), None)
-    constant = post.units["features"].log_volume
+    constant = post.spec.units["features"].log_volume
     for user in range(N_USERS):
         looking, acting = (
             rows.log_features(features_of_all[user : user + 1], 1)[0],

@@ -88,8 +88,8 @@ def test_a_cell_given_the_rest_is_the_conditional_of_its_clusters_gaussian() -> 
     for s, u, j in [(0, 0, 0), (3, 7, 1), (7, 29, 2)]:
         row = np.searchsorted(post.components["owner"], s) + post.flat("z")[s, u]
         factor = post.components["features.factors"][row]
-        covariance = post.units["features"].covariances(np.linalg.inv(factor @ factor.T))
-        centre = post.units["features"].vectors(post.components["features.means"][row])
+        covariance = post.spec.units["features"].covariances(np.linalg.inv(factor @ factor.T))
+        centre = post.spec.units["features"].vectors(post.components["features.means"][row])
         x, drawn = (
             post.cells.low[u].copy(),
             dict(

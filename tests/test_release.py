@@ -22,7 +22,7 @@ WANTED = {  # what is done without an extra, and the extra that the error names
     "report": "import dualview as dv; dv.report.write_report('.')",
     "tables": "from pathlib import Path; from dualview.inputs.tables import read_table; "
     "read_table(Path('t.parquet'))",
-    "forum": "import dualview as dv; dv.read_forum('posts.csv')",
+    "forum": "import dualview as dv; dv.forum.read_forum('posts.csv')",
 }
 
 

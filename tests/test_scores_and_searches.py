@@ -39,7 +39,7 @@ class TestDensityOfFeatures:
     def test_it_is_the_mean_of_the_draws_mixtures_with_a_new_cluster(self):
         model = one_column(None)
         post, points = model.posterior_, np.array([40.0, 50.0, 66.0, 86.0, 120.0])
-        unit, table = post.units["features"], post.components
+        unit, table = post.spec.units["features"], post.components
         scale, centre = unit.factor[0, 0], unit.mean[0]
         alpha, n_users = post.flat("alpha"), post.n_users
         rng = np.random.default_rng(0)
@@ -90,8 +90,8 @@ class TestDensityOfFeatures:
             )
         stretched = np.log(np.sqrt(2.0))  # (x, y) -> (x, y, x) stretches areas by √2
         volume = (
-            flat.posterior_.units["features"].log_volume
-            - plain.posterior_.units["features"].log_volume
+            flat.posterior_.spec.units["features"].log_volume
+            - plain.posterior_.spec.units["features"].log_volume
         )
         assert volume == pytest.approx(stretched, rel=1e-9)
 
@@ -177,7 +177,9 @@ class TestSearches:
                 over.fit(wrong)
         with pytest.raises(InputError, match=r"behavior must have outcomes, .*; got NoneType"):
             dv.ObservationKFold(dv.DualViewMixture()).fit([[0]])
-        with pytest.warns(FutureWarning, match="OverObservations is called ObservationKFold now"):
+        with pytest.warns(
+            FutureWarning, match="OverObservations is called dualview.ObservationKFold now"
+        ):
             assert dv.OverObservations is dv.ObservationKFold
 
 

@@ -174,7 +174,7 @@ def test_saved_and_read(name: str, request: pytest.FixtureRequest, tmp_path: Pat
     new = {"profile": tables["profile"][:3], "activity": tables["activity"].iloc[:3]}
     fitted.posterior_.save(tmp_path / "post.nc")
     again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "post.nc"))
-    assert again.posterior_.layout == fitted.posterior_.layout
+    assert again.posterior_.spec.layout == fitted.posterior_.spec.layout
     np.testing.assert_allclose(again.predict_proba(new), fitted.predict_proba(new))
     flat, _ = joined_tables(new)
     np.testing.assert_allclose(again.predict_proba(flat), fitted.predict_proba(new))

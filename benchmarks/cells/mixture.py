@@ -30,12 +30,12 @@ def predictions(problem: Problem) -> Predictions:
     filled, post = model.impute(), model.posterior_
     users = {user: row for row, user in enumerate(filled.users)}
     found: Predictions = {}
-    for column in post.codebook.of("categories"):
+    for column in post.spec.codebook.of("categories"):
         shares = filled.probabilities(column.name)
         places = {users[user]: place for place, user in enumerate(shares.index)}
         found[column.name] = shares.to_numpy()[[places[row] for row in problem.rows(column)]]
     means, sds = given_the_rest(post)
-    for place, column in enumerate(post.codebook.of("features")):
+    for place, column in enumerate(post.spec.codebook.of("features")):
         rows = problem.rows(column)
         normals = Normals(means[:, rows, place].T, sds[:, rows, place].T, equal_weights(len(means)))
         found[column.name] = (
@@ -51,7 +51,7 @@ def given_the_rest(post: dv.Posterior) -> tuple[Array, Array]:
     With S the precision of the cluster and m its mean, x_j given the rest is normal with the
     variance 1/S_jj and the mean x_j − (S (x − m))_j / S_jj, in which x_j itself cancels.
     """
-    units, table, z = post.units["features"], post.components, post.flat("z")
+    units, table, z = post.spec.units["features"], post.components, post.flat("z")
     x = np.repeat(post.cells.low[None], len(z), axis=0)
     users, columns = post.cells.drawn
     x[:, users, columns] = post.flat("features.cells")

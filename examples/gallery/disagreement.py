@@ -46,7 +46,7 @@ print(
 # %%
 # Users by the cluster they look like (rows) and the one they act like (columns):
 
-print(post.crossings())
+print(post.crosstab())
 
 # %%
 # The baseline: two clusterings, matched so that as many users as possible agree.

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from dualview._version import __version__
 
 if TYPE_CHECKING:
-    from dualview import datasets, errors, forum, plots, report
+    from dualview import datasets, forum, plots
     from dualview.behaviors import (
         BinaryOutcomes,
         OrdinalOutcomes,
         PairwiseChoices,
         Rankings,
-        SeveralBehaviors,
         SharedOutcome,
         UserRegression,
     )
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from dualview.evaluation.comparison import compare
     from dualview.evaluation.cross_validation import ObservationKFold
     from dualview.evaluation.stacking import stack
-    from dualview.forum.data import read_forum
     from dualview.inputs.sharding import write_shards
     from dualview.mixture import DualViewMixture
     from dualview.partitions.agreement import Beta
@@ -53,7 +51,6 @@ _HOMES = {
     "PitmanYor": "dualview.partitions.pitman_yor",
     "Posterior": "dualview.posterior",
     "Rankings": "dualview.behaviors",
-    "SeveralBehaviors": "dualview.behaviors",
     "Shards": "dualview.shards",
     "SharedOutcome": "dualview.behaviors",
     "UserRegression": "dualview.behaviors",
@@ -61,10 +58,14 @@ _HOMES = {
     "describe_columns": "dualview.columns",
     "load": "dualview.posterior",
     "stack": "dualview.evaluation.stacking",
-    "read_forum": "dualview.forum.data",
     "write_shards": "dualview.inputs.sharding",
 }
-_RENAMED = {"OverObservations": "ObservationKFold"}  # old names work for one release
+# Former names, which work for one release, and where they are now.
+_MOVED = {
+    "OverObservations": "dualview.evaluation.cross_validation.ObservationKFold",
+    "SeveralBehaviors": "dualview.behaviors.SeveralBehaviors",
+    "read_forum": "dualview.forum.read_forum",
+}
 _MODULES = ("datasets", "errors", "forum", "plots", "report")
 
 __all__ = [
@@ -82,7 +83,6 @@ __all__ = [
     "PitmanYor",
     "Posterior",
     "Rankings",
-    "SeveralBehaviors",
     "Shards",
     "SharedOutcome",
     "UserRegression",
@@ -92,12 +92,9 @@ __all__ = [
     "compare",
     "datasets",
     "describe_columns",
-    "errors",
     "forum",
     "load",
     "plots",
-    "read_forum",
-    "report",
     "stack",
     "write_shards",
 ]
@@ -106,15 +103,18 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"dualview.{name}")
-    if name in _RENAMED:
+    home = _HOMES.get(name)
+    if name in _MOVED:
+        home, new = _MOVED[name].rsplit(".", 1)
+        shown = f"dualview.{new}" if new in _HOMES else _MOVED[name]
         warnings.warn(
-            f"dualview.{name} is called {_RENAMED[name]} now; the old name will go.",
+            f"dualview.{name} is called {shown} now; the old name will go.",
             FutureWarning,
             stacklevel=2,
         )
-        name = _RENAMED[name]
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        name = new
+    if home is not None:
+        return getattr(importlib.import_module(home), name)
     raise AttributeError(f"module 'dualview' has no attribute {name!r}")
 
 

@@ -323,7 +323,7 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             )
         model = cls(**posterior.spec.parameters())
         if posterior.has_features:
-            codebook = posterior.codebook
+            codebook = posterior.spec.codebook
             names = posterior.feature_names if codebook is None else codebook.source_names
             model.n_features_in_ = len(names)
             if names != [f"x{j}" for j in range(len(names))]:

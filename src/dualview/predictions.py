@@ -92,7 +92,7 @@ class Predictions:
         and unknown are as in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
-        units = self.posterior_.units
+        units = self.posterior_.spec.units
         if not self.posterior_.has_features:
             raise InputError(
                 "This model was fitted without features, so they have no density: call fit(X, "

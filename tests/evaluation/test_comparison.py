@@ -452,7 +452,7 @@ def _rows_of(model: Any, x: np.ndarray, new: Any) -> float:
     """ln p(observations | features) of a new user, its vector drawn many times in each draw and
     cluster."""
     rows = model._candidates()
-    working = model.posterior_.units["features"].to_working(x)
+    working = model.posterior_.spec.units["features"].to_working(x)
     log_weights = rows.log_prior + rows.log_features(working, 1)[0]
     means, roots = rows.latent.means, rows.latent.roots
     rng = np.random.default_rng(0)

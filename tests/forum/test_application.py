@@ -213,9 +213,9 @@ def test_the_model_sees_intervals_in_their_own_units(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings, post = json.loads((run / "forum.json").read_text()), dv.load(run / "posterior.nc")
-    assert post.codebook is not None
+    assert post.spec.codebook is not None
     assert post.cells is not None
-    kinds = {column.name: column.kind for column in post.codebook.columns}
+    kinds = {column.name: column.kind for column in post.spec.codebook.columns}
     assert list(kinds) == list(settings["features"])
     assert {"censored", "continuous"} == set(kinds.values())
     for name, words in settings["features"].items():
@@ -299,7 +299,7 @@ def test_the_example_is_a_forum_with_heavy_tails() -> None:
     assert counts.iloc[: len(counts) // 10].sum() > 0.35 * len(posts)
     assert {"AutoModerator", "[deleted]"} <= set(counts.index)
     assert posts["section"].nunique() == 4
-    data = dv.read_forum(posts)
+    data = dv.forum.read_forum(posts)
     # Participants tell something, in the direction of their true powers.
     power = people.set_index("user")["power"].reindex(data.activity.index).to_numpy()
     assert np.corrcoef(data.training.participation @ power, data.training.outcome)[0, 1] > 0.2

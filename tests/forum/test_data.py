@@ -17,7 +17,7 @@ M = 3
 
 
 def read(posts: Any = POSTS, **options: Any) -> dv.forum.ForumData:
-    return dv.read_forum(posts, **{"first": M, "min_threads": 3} | options)
+    return dv.forum.read_forum(posts, **{"first": M, "min_threads": 3} | options)
 
 
 def lengths(posts: pd.DataFrame = POSTS) -> pd.Series:

@@ -36,7 +36,7 @@ def assert_same(found: dv.forum.ForumData, wanted: dv.forum.ForumData) -> None:
 
 @pytest.fixture(scope="module")
 def wanted() -> dv.forum.ForumData:
-    return dv.read_forum(POSTS, **OPTIONS)
+    return dv.forum.read_forum(POSTS, **OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_any_file(name: str, wanted: dv.forum.ForumData, tmp_path: Path) -> None
             "posts.json": lambda: json.dumps(POSTS.to_dict("records")).encode(),
         }.get(name, lambda: comma)()
         path.write_bytes(content)
-    assert_same(dv.read_forum(path, **OPTIONS), wanted)
+    assert_same(dv.forum.read_forum(path, **OPTIONS), wanted)
 
 
 def test_a_window_as_long_as_reddits(wanted: dv.forum.ForumData, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_window_as_long_as_reddits(wanted: dv.forum.ForumData, tmp_path: Path)
     with pytest.raises(zstandard.ZstdError):  # the library's own limit is smaller
         zstandard.ZstdDecompressor().decompressobj().decompress(packed)
     (tmp_path / "RC.zst").write_bytes(packed)
-    assert_same(dv.read_forum(tmp_path / "RC.zst", **OPTIONS), wanted)
+    assert_same(dv.forum.read_forum(tmp_path / "RC.zst", **OPTIONS), wanted)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_window_as_long_as_reddits(wanted: dv.forum.ForumData, tmp_path: Path)
     ids=["timestamps", "text", "another zone", "milliseconds", "numbers as text"],
 )
 def test_any_time(times: Any, wanted: dv.forum.ForumData) -> None:
-    assert_same(dv.read_forum(POSTS.assign(time=times(POSTS["time"])), **OPTIONS), wanted)
+    assert_same(dv.forum.read_forum(POSTS.assign(time=times(POSTS["time"])), **OPTIONS), wanted)
 
 
 def test_reddits_prefixes_are_understood(wanted: dv.forum.ForumData) -> None:
@@ -114,7 +114,7 @@ def test_reddits_prefixes_are_understood(wanted: dv.forum.ForumData) -> None:
     ).rename(
         columns={"post": "id", "user": "author", "time": "created_utc", "section": "subreddit"}
     )
-    found = dv.read_forum(table.drop(columns=["thread", "parent"]), **OPTIONS)
+    found = dv.forum.read_forum(table.drop(columns=["thread", "parent"]), **OPTIONS)
     pd.testing.assert_frame_equal(found.activity, wanted.activity)
 
 
@@ -123,7 +123,7 @@ def test_parents_by_their_place_in_the_thread(wanted: dv.forum.ForumData) -> Non
     table = POSTS.assign(
         post_number=POSTS.groupby("thread").cumcount() + 1, reply_to_post_number=place
     )
-    found = dv.read_forum(table.drop(columns="parent"), **OPTIONS)
+    found = dv.forum.read_forum(table.drop(columns="parent"), **OPTIONS)
     assert found.names.parent_is_number
     pd.testing.assert_frame_equal(found.activity, wanted.activity)
 
@@ -138,13 +138,13 @@ def test_ids_stay_as_they_are_written(tmp_path: Path) -> None:
         "u5": 'a,"b"\nc',
     }
     table = POSTS.assign(user=POSTS["user"].replace(names))
-    found = dv.read_forum(small.write(table, tmp_path / "posts.csv"), **OPTIONS)
+    found = dv.forum.read_forum(small.write(table, tmp_path / "posts.csv"), **OPTIONS)
     assert set(found.activity.index) == set(table["user"])
 
 
 def test_posts_in_any_order_of_the_file_are_put_in_order(wanted: dv.forum.ForumData) -> None:
     shuffled = POSTS.sample(frac=1, random_state=0)
-    found = dv.read_forum(shuffled, **OPTIONS)
+    found = dv.forum.read_forum(shuffled, **OPTIONS)
     assert any("were not in the order of their times" in note for note in found.notes)
     assert found.training.ids == wanted.training.ids
     users = list(wanted.activity.index)
@@ -156,8 +156,8 @@ def test_duplicate_posts_count_once(ids: bool, wanted: dv.forum.ForumData) -> No
     table = pd.concat([POSTS, POSTS.iloc[10:40]], ignore_index=True)
     if not ids:
         table = table.drop(columns=["post", "parent"])
-        wanted = dv.read_forum(POSTS.drop(columns=["post", "parent"]), **OPTIONS)
-    found = dv.read_forum(table, **OPTIONS)
+        wanted = dv.forum.read_forum(POSTS.drop(columns=["post", "parent"]), **OPTIONS)
+    found = dv.forum.read_forum(table, **OPTIONS)
     assert found.facts["duplicates"] == 30
     assert "30 posts appear more than once" in " ".join(found.notes)
     assert_same(found, wanted)
@@ -165,7 +165,7 @@ def test_duplicate_posts_count_once(ids: bool, wanted: dv.forum.ForumData) -> No
 
 def test_encodings(tmp_path: Path) -> None:
     table = POSTS.assign(user=POSTS["user"].replace({"u0": "Zoë", "u1": "Jérôme"}))
-    wanted = dv.read_forum(table, **OPTIONS)
+    wanted = dv.forum.read_forum(table, **OPTIONS)
     text = table.to_csv(index=False)
     lines = text.splitlines(keepends=True)
     mixed = b"".join(line.encode("cp1252" if "Zo" in line else "utf-8") for line in lines)
@@ -175,19 +175,19 @@ def test_encodings(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=f"not UTF-8: line {first} has the byte 0xeb.*--encoding.*'mixed'"
     ):
-        dv.read_forum(path, **OPTIONS)
-    assert_same(dv.read_forum(path, encoding="mixed", **OPTIONS), wanted)
+        dv.forum.read_forum(path, **OPTIONS)
+    assert_same(dv.forum.read_forum(path, encoding="mixed", **OPTIONS), wanted)
     for encoding in ("latin-1", "utf-16"):
         path.write_bytes(text.encode(encoding))
-        assert_same(dv.read_forum(path, encoding=encoding, **OPTIONS), wanted)
+        assert_same(dv.forum.read_forum(path, encoding=encoding, **OPTIONS), wanted)
     with pytest.raises(InputError, match="encoding must be 'utf-8', 'mixed' or a codec"):
-        dv.read_forum(path, encoding="klingon")
+        dv.forum.read_forum(path, encoding="klingon")
 
 
 def test_json_that_is_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "posts.jsonl").write_bytes(json_lines(POSTS).replace(b'"u0"', b'"Zo\xeb"'))
     with pytest.raises(DualViewError, match=r"UTF-8|cannot be read"):
-        dv.read_forum(tmp_path / "posts.jsonl", **OPTIONS)
+        dv.forum.read_forum(tmp_path / "posts.jsonl", **OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -251,23 +251,23 @@ def test_json_that_is_not_utf8(tmp_path: Path) -> None:
 def test_bad_files(content: bytes, error: type[Exception], message: str, tmp_path: Path) -> None:
     (tmp_path / "posts.csv").write_bytes(content)
     with pytest.raises(error, match=message):
-        dv.read_forum(tmp_path / "posts.csv")
+        dv.forum.read_forum(tmp_path / "posts.csv")
 
 
 def test_no_file_a_folder_and_no_table(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file"):
-        dv.read_forum(tmp_path / "nowhere.csv")
+        dv.forum.read_forum(tmp_path / "nowhere.csv")
     with pytest.raises(FileError, match="is a folder"):
-        dv.read_forum(tmp_path)
+        dv.forum.read_forum(tmp_path)
     with pytest.raises(InputError, match="a file's path or a DataFrame; got int"):
-        dv.read_forum(3)
+        dv.forum.read_forum(3)
 
 
 def test_bad_rows_are_left_out_where_that_is_asked() -> None:
     table = POSTS.assign(time=POSTS["time"].astype(object))
     table.loc[[3, 50], "time"] = "soon"
     table.loc[7, "thread"] = None
-    found = dv.read_forum(table, skip_bad_rows=True, **OPTIONS)
+    found = dv.forum.read_forum(table, skip_bad_rows=True, **OPTIONS)
     assert found.facts["posts"] == len(table) - 3
     assert {"1 posts with no thread", "2 posts with no time"} <= {
         " ".join(note.split()[:5]) for note in found.notes
@@ -276,7 +276,7 @@ def test_bad_rows_are_left_out_where_that_is_asked() -> None:
 
 def test_bad_rows_alone_are_no_posts() -> None:
     with pytest.raises(InputError, match="no post with a thread and a time that can be read"):
-        dv.read_forum(POSTS.assign(time=None), skip_bad_rows=True, **OPTIONS)
+        dv.forum.read_forum(POSTS.assign(time=None), skip_bad_rows=True, **OPTIONS)
 
 
 @pytest.mark.parametrize("package", ["duckdb", "zstandard"])
@@ -289,12 +289,12 @@ def test_a_missing_package_is_named_with_its_extra(
         MissingExtraError,
         match=rf"{package}, which is not installed: pip install 'dualview\[forum\]'",
     ):
-        dv.read_forum(tmp_path / "posts.zst")
+        dv.forum.read_forum(tmp_path / "posts.zst")
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    dv.read_forum(POSTS, **OPTIONS)
+    dv.forum.read_forum(POSTS, **OPTIONS)
     with pytest.raises(InputError):
-        dv.read_forum(POSTS.iloc[:20], **OPTIONS)
+        dv.forum.read_forum(POSTS.iloc[:20], **OPTIONS)
     assert list(tmp_path.iterdir()) == []

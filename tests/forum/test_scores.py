@@ -16,7 +16,7 @@ from dualview.forum.scores import Difference, Score, evaluate, fit_baselines, ga
 
 @pytest.fixture(scope="module")
 def data() -> dv.forum.ForumData:
-    return dv.read_forum(example_posts(n_users=60, n_threads=600, seed=1))
+    return dv.forum.read_forum(example_posts(n_users=60, n_threads=600, seed=1))
 
 
 def test_scores_are_those_of_the_textbook(data: dv.forum.ForumData) -> None:

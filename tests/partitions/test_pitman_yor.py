@@ -153,7 +153,7 @@ def test_a_fit_keeps_and_predicts_with_its_process(tmp_path):
     fitted = dv.DualViewMixture(partition=dv.PitmanYor(discount=0.3), **options).fit(
         forum.features, behavior
     )
-    assert fitted.posterior_.partition_process == "pitman-yor(0.3)"
+    assert fitted.posterior_.spec.process == "pitman-yor(0.3)"
     fitted.posterior_.save(tmp_path / "run.nc")
     read = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
     assert read.partition == dv.PitmanYor(0.3)

@@ -206,7 +206,7 @@ def test_likelihoods_of_features_are_those_of_the_clusters(
         models["features"].posterior_,
         forest["features"]["log_likelihood"]["features"].values,
     )
-    units, table = post.units["features"], post.components
+    units, table = post.spec.units["features"], post.components
     for draw in (0, 77):
         own = table["owner"] == draw
         for user in (0, 9):
@@ -238,7 +238,7 @@ def test_replicates_of_features_have_the_spread_of_the_clusters(
     average."""
     post = models["features"].posterior_
     tree = post.to_arviz(["posterior_predictive", "log_likelihood"], seed=3)
-    units, table = post.units["features"], post.components
+    units, table = post.spec.units["features"], post.components
     drawn = units.to_working(
         tree["posterior_predictive"]["features"].values.reshape(-1, N_USERS, 2)
     )

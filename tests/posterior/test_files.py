@@ -38,10 +38,10 @@ def test_round_trip_is_exact(posterior: dv.Posterior, tmp_path: Path) -> None:
         np.testing.assert_array_equal(again[name], posterior[name])
     for name, values in posterior.components.items():
         np.testing.assert_array_equal(again.components[name], values)
-    for view, units in posterior.units.items():
-        np.testing.assert_array_equal(again.units[view].factor, units.factor)
+    for view, units in posterior.spec.units.items():
+        np.testing.assert_array_equal(again.spec.units[view].factor, units.factor)
     np.testing.assert_array_equal(again.partition("vi"), posterior.partition("vi"))
-    assert again.partition_prior == posterior.partition_prior
+    assert again.spec.partition_prior == posterior.spec.partition_prior
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.nc"]
 
 

@@ -177,7 +177,7 @@ def test_intervals_are_integrals_of_the_density_of_exact_cells(fitted: dv.DualVi
     )
     interval = cells_of(fitted, [[0.1, 1.5]], [[0.7, 1.5]], [[1]])
     expected = logsumexp(rows.log_features(exact, 40) + np.log(0.3 * weights)[:, None], axis=0)
-    units = fitted.posterior_.units["features"]
+    units = fitted.posterior_.spec.units["features"]
     np.testing.assert_allclose(rows.log_features(interval, 1)[0], expected, rtol=1e-6, atol=1e-6)
     wide = rows.log_features(cells_of(fitted, [[-1e300, 1.5]], [[1e300, 1.5]], [[1]]), 1)
     missing = rows.log_features(cells_of(fitted, [[-INF, 1.5]], [[INF, 1.5]], [[1]]), 1)
@@ -307,7 +307,7 @@ def test_behavior_follows_a_missing_cell_as_far_as_the_others_tell() -> None:
     forum = dv.datasets.agreement(20, 40, seed=1)
     model = dv.DualViewMixture(1, link="linear", n_warmup=200, n_draws=1500, n_chains=1)
     model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
-    post, units = model.posterior_, model.posterior_.units
+    post, units = model.posterior_, model.posterior_.spec.units
     means, factors = post.components["features.means"], post.components["features.factors"]
     roots = units["features"].factor @ np.linalg.inv(np.swapaxes(factors, 1, 2))
     centre, covariance = units["features"].vectors(means), roots @ np.swapaxes(roots, 1, 2)

@@ -103,7 +103,7 @@ def rows_of(
 
 def component(post: dv.Posterior, view: str, row: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance in the user's units."""
-    units, factor = post.units[view], post.components[f"{view}.factors"][row]
+    units, factor = post.spec.units[view], post.components[f"{view}.factors"][row]
     covariance = np.linalg.inv(factor @ factor.T)
     return units.mean + units.factor @ post.components[f"{view}.means"][
         row

@@ -47,7 +47,7 @@ def test_users_of_a_cluster_have_one_coefficient_and_there_is_no_spread(
     assert {"behavior.base_mean", "behavior.base_precision"} <= set(post.names)
     assert not {"behavior.base_covariance", "behavior.base_dof"} & set(post.names)
     assert "features.base_dof" in post
-    assert post.pooling == "cluster"
+    assert post.spec.pooling == "cluster"
     for z, latent in zip(post.flat("z"), post.flat("latent"), strict=True):
         assert len(np.unique(latent)) == len(np.unique(z))
         assert len(np.unique(np.column_stack([z, latent]), axis=0)) == len(np.unique(z))
@@ -125,7 +125,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         )
         == 0
     )
-    assert dv.load(run / "posterior.nc").pooling == "cluster"
+    assert dv.load(run / "posterior.nc").spec.pooling == "cluster"
     assert cli.main(["resume", str(run), "--draws", "30", "--quiet"]) == 0
     assert dv.load(run / "posterior.nc").n_draws == 30
     assert cli.main(["predict", str(run), str(threads)]) == 0

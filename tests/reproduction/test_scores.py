@@ -75,7 +75,7 @@ def test_each_model_has_its_scores_and_no_others(name):
     assert tuple(found) == SCORES
     assert math.isnan(found["nll"]) != MODELS[name].behavior
     assert math.isnan(found["ari"]) == (name == "single")
-    assert ("features" in model.posterior_.units) == MODELS[name].features
+    assert ("features" in model.posterior_.spec.units) == MODELS[name].features
     assert model.n_clusters == {"inferred": None, "true": 3, "one": 1}[MODELS[name].clusters]
 
 
@@ -93,7 +93,7 @@ def test_scaled_constants_reach_the_fit(forum):
     scaled = fit(cell, forum)
     assert np.allclose(scaled.feature_prior.covariance, 4 * np.cov(forum.features, rowvar=False))
     assert np.allclose(
-        scaled.posterior_.units["features"].prior[1], scaled.feature_prior.covariance
+        scaled.posterior_.spec.units["features"].prior[1], scaled.feature_prior.covariance
     )
 
 

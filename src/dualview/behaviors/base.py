@@ -6,7 +6,7 @@ where the latent vectors have constants (0, I).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -282,6 +282,11 @@ class Behavior(ABC):
     it lacks.
     """
 
+    # What users do with a behavior, which tab completion shows; all else is for the package, and
+    # for behaviors from outside to define.
+    shown: ClassVar[frozenset[str]] = frozenset(
+        {"users", "outcome", "n_observations", "folds", "split", "take"}
+    )
     observations: ClassVar[str] = "observations"  # what they are called in messages
     users: list[str] | None = None  # the users' ids, where they came with some
     outcome: Array | None = (
@@ -324,6 +329,9 @@ class Behavior(ABC):
 
     def _repr_html_(self) -> str:
         return small_table(type(self).__name__, self.facts().items())
+
+    def __dir__(self) -> Iterable[str]:
+        return [name for name in super().__dir__() if name.startswith("_") or name in self.shown]
 
     @property
     def param_names(self) -> Sequence[str]:

@@ -117,7 +117,7 @@ def read_forum(posts: Any, **options: Any) -> ForumData:
     --------
     >>> import dualview as dv
     >>> from dualview.forum import example_posts
-    >>> forum = dv.read_forum(example_posts(n_users=60, n_threads=400, seed=0))
+    >>> forum = dv.forum.read_forum(example_posts(n_users=60, n_threads=400, seed=0))
     >>> forum.training.participation.shape[1] == len(forum.features)
     True
     >>> print(forum.notes[0])

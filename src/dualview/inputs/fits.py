@@ -143,13 +143,13 @@ def fits_to_views(
 
 def _data_of(post: Posterior, observations: Behavior | None) -> Data:
     """The features that a posterior was fitted to, with some observations of the same users."""
-    tables = () if post.layout is None else post.layout.names
+    tables = () if post.spec.layout is None else post.spec.layout.names
     return Data(
         post.features,
         post.feature_names,
         observations,
         post.user_ids,
-        post.codebook,
+        post.spec.codebook,
         post.cells,
         tables,
     )
@@ -195,7 +195,7 @@ def warn_of_fit(post: Posterior, labels: Labels) -> None:
     if not post.converged:
         warnings.warn(post.judged[1], ConvergenceWarning, stacklevel=3)
     n_users, n_clusters = len(labels), int(labels.max()) + 1
-    if post.n_clusters is None and n_users >= _FEW_USERS and 2 * n_clusters > n_users:
+    if post.spec.n_clusters is None and n_users >= _FEW_USERS and 2 * n_clusters > n_users:
         warnings.warn(
             f"The partition estimate has {n_clusters} clusters for {n_users} users: most users "
             "are alone or nearly so, as when "

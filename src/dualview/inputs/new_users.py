@@ -43,10 +43,10 @@ def new_features(
     not seen."""
     if unknown not in ("error", "missing"):
         raise InputError(f'unknown must be "error" or "missing"; got {unknown!r}.')
-    if post.layout is not None and comes_as_tables(X):
-        X = joined_tables(X, post.layout.names)[0]
-    cells = new_cells(estimator, post.codebook, X, unknown, in_order=True)
-    units = post.units.get("features")
+    if post.spec.layout is not None and comes_as_tables(X):
+        X = joined_tables(X, post.spec.layout.names)[0]
+    cells = new_cells(estimator, post.spec.codebook, X, unknown, in_order=True)
+    units = post.spec.units.get("features")
     ids = row_ids(X)
     rows_by_number: Sequence[Any] = (
         X.index.tolist() if isinstance(X, pd.DataFrame) else range(cells.n_users)
@@ -54,8 +54,8 @@ def new_features(
     if units is not None:
         names = (
             feature_names(estimator)
-            if post.codebook is None
-            else [column.name for column in post.codebook.of("features")]
+            if post.spec.codebook is None
+            else [column.name for column in post.spec.codebook.of("features")]
         )
         rows = ids or [f"row {j}" for j in range(cells.n_users)]
         warn_of_projection(UserCells(cells.low, cells.high, units).filled(), names, units, rows)
@@ -67,8 +67,8 @@ def new_features(
 
 def new_ids(post: Posterior, X: Any) -> list[str] | None:
     """Ids of new users, where X is a table with ids as its index."""
-    if post.layout is not None and comes_as_tables(X):
-        X = joined_tables(X, post.layout.names)[0]
+    if post.spec.layout is not None and comes_as_tables(X):
+        X = joined_tables(X, post.spec.layout.names)[0]
     return row_ids(X)
 
 

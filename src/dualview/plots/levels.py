@@ -85,7 +85,7 @@ def levels(
 def _codes(post: Posterior) -> dict[str, tuple[Column, NDArray[np.int64]]]:
     """The columns with levels by name, and the numbers of their levels (U,), −1 where they are
     missing."""
-    features, codebook = features_of(post), post.codebook
+    features, codebook = features_of(post), post.spec.codebook
     if features is None or codebook is None:
         return {}
     found = {}

@@ -201,8 +201,8 @@ def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:
     """Features (U, D) of the users of the fit in their own units, NaN where they are missing, and
     their names."""
     post = posterior_of(model)
-    if post.cells is not None and post.codebook is not None:
-        cells = post.cells if X is None else post.codebook.cells(X, unknown="missing")
+    if post.cells is not None and post.spec.codebook is not None:
+        cells = post.cells if X is None else post.spec.codebook.cells(X, unknown="missing")
         parts = [
             (block.columns, block.known(own))
             for block, own in zip(post.blocks, Features.of(post, cells.data).cells, strict=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def fitted_model(post: "Posterior", behavior: Behavior | None) -> Model:
     """The model that was fitted, in working units; behavior has the observations of the fit, None
     where there were none."""
-    if "features" in post.units and post.features is None and post.cells is None:
+    if "features" in post.spec.units and post.features is None and post.cells is None:
         raise InputError(
             "This posterior does not hold the features of its fit, so its model cannot be "
             "rebuilt: fit again."
@@ -25,10 +25,10 @@ def fitted_model(post: "Posterior", behavior: Behavior | None) -> Model:
 
 
 def _likelihood(post: "Posterior", behavior: Behavior | None) -> Likelihood | None:
-    if "behavior" not in post.units:
+    if "behavior" not in post.spec.units:
         return None
     assert behavior is not None
-    units = post.units["behavior"]
+    units = post.spec.units["behavior"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit has said them
         _, likelihood = behavior.prepare(GaussianPrior(*units.prior))
@@ -38,7 +38,7 @@ def _likelihood(post: "Posterior", behavior: Behavior | None) -> Likelihood | No
 def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | None:
     """The observations of the fit: those given, checked to be of the fit, or those that the
     posterior was made with."""
-    if "behavior" not in post.units:
+    if "behavior" not in post.spec.units:
         return None
     fitted = post.behavior
     if behavior is not None and fitted is not None:

@@ -2,8 +2,10 @@
 reads."""
 
 import os
-from collections.abc import Sequence
-from typing import Any
+import warnings
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -17,6 +19,43 @@ from dualview.posterior.draws.tree import Asked, saved_tree, whole_tree
 from dualview.posterior.partition.partition_estimates import PartitionEstimates
 
 _PARTS = 8  # of latent vectors that have their names shown
+
+# What only the package asks of a posterior; tab completion leaves it out.
+_INSIDE = {
+    "base",
+    "behavior",
+    "blocks",
+    "cells",
+    "components",
+    "convergence_status",
+    "data",
+    "flat_acts",
+    "has_features",
+    "judged",
+    "observations",
+    "scalars",
+    "tree",
+}
+
+# Former names, which work for one release, and where they are now.
+_MOVED = {
+    **{
+        name: f"spec.{name}"
+        for name in (
+            "codebook",
+            "n_clusters",
+            "alpha_prior",
+            "partition_prior",
+            "spread_prior",
+            "agreement_prior",
+            "layout",
+            "pooling",
+            "units",
+        )
+    },
+    "partition_process": "spec.process",
+    "crossings": "crosstab",
+}
 
 
 class Posterior(PartitionEstimates, Convergence):
@@ -32,6 +71,22 @@ class Posterior(PartitionEstimates, Convergence):
 
     def _repr_html_(self) -> str:
         return _html_table(self)
+
+    def __dir__(self) -> Iterable[str]:
+        return [name for name in super().__dir__() if name not in _INSIDE]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _MOVED:
+                return object.__getattribute__(self, name)  # raises what a property raised
+            place = _MOVED[name]
+            warnings.warn(
+                f"Posterior.{name} is called {place} now; the old name will go.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            return attrgetter(place)(self)
 
     def to_arviz(
         self,

@@ -99,7 +99,7 @@ class _Run:
         self.called = vocabulary(self.about)
         self.features, self.names, self.units = self.post.features, self.post.feature_names, ""
         self.columns: list[Column | None] = [None] * len(self.names)  # of a table of mixed kinds
-        self.cells, self.codebook = self.post.cells, self.post.codebook
+        self.cells, self.codebook = self.post.cells, self.post.spec.codebook
         if self.cells is not None and self.codebook is not None:
             numbers = [block for block in self.post.blocks if not block.has_shares]
             found = [column for block in numbers for column in block.columns]

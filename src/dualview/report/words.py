@@ -76,9 +76,9 @@ def _data_sentence(post: Posterior, about: AboutAnswers | None) -> str:
 
 def fitted_names(post: Posterior) -> list[str]:
     """Names of all columns that the model has seen, nominal ones too."""
-    if post.cells is None or post.codebook is None:
+    if post.cells is None or post.spec.codebook is None:
         return post.feature_names
-    return [column.name for column in post.codebook.columns if column.kind != "ignore"]
+    return [column.name for column in post.spec.codebook.columns if column.kind != "ignore"]
 
 
 def _forum_sentence(forum: dict[str, Any]) -> str:
@@ -97,7 +97,9 @@ def _model_sentence(post: Posterior, about: AboutAnswers | None) -> str:
     parts = ["in their features"] if post.has_features else []
     alike = " and ".join([*parts, *([vocabulary(about).alike] if has_latent else [])])
     number_of = (
-        "was inferred from the data" if post.n_clusters is None else f"was set to {post.n_clusters}"
+        "was inferred from the data"
+        if post.spec.n_clusters is None
+        else f"was set to {post.spec.n_clusters}"
     )
     text = (
         f"The model sorts users into roles, groups that are alike {alike}; the number of "
@@ -156,7 +158,7 @@ def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> l
         else np.asarray(post.summary["n_clusters"].values).ravel()
     )
     text = "Roles are numbered from the largest, as in users.csv."
-    if post.n_clusters is None:
+    if post.spec.n_clusters is None:
         low, high = np.quantile(counts, [0.05, 0.95], method="nearest")
         text += (
             f" The estimate has {n_roles}; draws of the posterior have {counts.mean():.1f} on "

@@ -30,17 +30,24 @@ Places = NDArray[np.int64]
 Taken = Sequence[tuple[NDArray[Any], Any]]  # rows that users have opened, and what they are now
 
 
-class Fitted(Protocol):
-    """The draws of a fit, as a block sees them."""
+class Described(Protocol):
+    """The description of a model, as a block sees it."""
 
     @property
-    def units(self) -> dict[str, Whitening]: ...
-    @property
-    def components(self) -> dict[str, NDArray[Any]]: ...
+    def units(self) -> Mapping[str, Whitening]: ...
     @property
     def codebook(self) -> Columns | None: ...
     @property
     def layout(self) -> Layout | None: ...
+
+
+class Fitted(Protocol):
+    """The draws of a fit, as a block sees them."""
+
+    @property
+    def spec(self) -> Described: ...
+    @property
+    def components(self) -> dict[str, NDArray[Any]]: ...
     @property
     def feature_names(self) -> list[str]: ...
     @property
@@ -251,10 +258,12 @@ class FeatureKind(ColumnKind):
     def blocks(self, draws: Fitted) -> Sequence[FeatureBlock]:
         """The blocks of all tables in the draws of a fit, by default a ``block`` each; none where
         there are no such columns."""
-        columns = () if draws.codebook is None else draws.codebook.of(self.view)
+        columns = () if draws.spec.codebook is None else draws.spec.codebook.of(self.view)
         if not columns:
             return []
-        places = [(0, slice(None))] if draws.layout is None else draws.layout.places(self.view)
+        places = (
+            [(0, slice(None))] if draws.spec.layout is None else draws.spec.layout.places(self.view)
+        )
         return [self.block(draws, columns, table, own) for table, own in places]
 
     def block(

@@ -142,7 +142,7 @@ def test_chance_of_a_new_cluster_is_exact_at_six_features(
 def chance_of_a_new_cluster(post: dv.Posterior, newcomer: np.ndarray) -> float:
     """Σ_i c_new p(a* | base of draw i) / Σ_i p(a* | draw i); χ² quantiles in place of draws."""
     table, alpha, n_users = post.components, post.flat("alpha"), post.n_users
-    units, n_dims = post.units["features"], len(newcomer)
+    units, n_dims = post.spec.units["features"], len(newcomer)
     names = ("base_mean", "base_precision", "base_covariance", "base_dof")
     new = old = 0.0
     for i, (mean, precision, covariance, dof) in enumerate(

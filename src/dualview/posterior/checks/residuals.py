@@ -63,8 +63,8 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
         known = [part for part in parts if part is not None]
         found["features"] = np.concatenate(known, axis=-1) if known else None
     if behavior is not None:
-        units = post.units["behavior"]
-        if post.pooling is None:
+        units = post.spec.units["behavior"]
+        if post.spec.pooling is None:
             vectors = post.flat("latent")[draws].reshape(len(draws), post.n_users, -1)
             shifts = LatentPriors(post).shifts(draws)
             means, factors = (

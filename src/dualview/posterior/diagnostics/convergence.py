@@ -53,13 +53,13 @@ class Convergence(FitFacts):
         return diagnostics.status(self._table)
 
     @cached_property
-    def few_scalars(self) -> dict[str, Array]:
+    def _few_scalars(self) -> dict[str, Array]:
         """What the verdict looks at: :meth:`scalars` with latent coefficients of six users."""
         return self.scalars(n_anchors=_FEW_ANCHORS)
 
     @cached_property
     def _table(self) -> pd.DataFrame:
-        return diagnostics.table(self.few_scalars, brief=True)
+        return diagnostics.table(self._few_scalars, brief=True)
 
     @cached_property
     def judged(self) -> tuple[bool, str]:
@@ -112,7 +112,7 @@ class ConvergenceMonitor:
         return status
 
     def _brief_status(self, post: Convergence) -> ConvergenceStatus:
-        scalars, found = post.few_scalars, []
+        scalars, found = post._few_scalars, []
         for name in sorted(scalars, key=lambda name: name != self._worst):
             found.append(diagnostics.status(diagnostics.table({name: scalars[name]}, brief=True)))
             if not found[-1].good:

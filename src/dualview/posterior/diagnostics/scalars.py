@@ -53,7 +53,7 @@ def _of_agreement(post: "FitFacts") -> dict[str, Array]:
         return {}
     agrees = post["agrees"].mean(axis=-1)
     if "z_behavior" not in post:
-        names = () if post.layout is None else post.layout.names
+        names = () if post.spec.layout is None else post.spec.layout.names
         return {
             f"share of users who agree by {name}": agrees[..., t] for t, name in enumerate(names)
         }

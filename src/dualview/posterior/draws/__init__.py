@@ -16,7 +16,6 @@ from dualview.behaviors import Behavior
 from dualview.checks import interval_ends
 from dualview.errors import AbsentError, InputError
 from dualview.posterior.spec import ModelSpec
-from dualview.units import Whitening
 
 Array = NDArray[np.float64]
 
@@ -138,11 +137,6 @@ class NamedDraws:
         return ModelSpec.from_tree(self._tree)
 
     @cached_property
-    def units(self) -> dict[str, Whitening]:
-        """The map between user's units and working units of each view."""
-        return dict(self.spec.units)
-
-    @cached_property
     def components(self) -> dict[str, NDArray[Any]]:
         """A row per component of each draw, draws of all chains in a row: owner (its draw), count,
         and each view's means and, unless users share them, precision factors in working units."""
@@ -155,7 +149,7 @@ class NamedDraws:
         """What the components of a view share in every draw, (S, …), by name; of a Gaussian view in
         working units."""
         found = {name: self.flat(f"{view}.{name}") for name in names}
-        units = self.units.get(view)
+        units = self.spec.units.get(view)
         if units is None:
             return found
         shape = (self.n_chains * self.n_draws, len(units.mean))

@@ -9,10 +9,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior, behavior_from
 from dualview.chains.schedule import Length
-from dualview.columns import Cells, Columns
-from dualview.columns.layout import Layout
-from dualview.partitions.agreement import AgreementPrior
-from dualview.partitions.priors import PartitionPrior
+from dualview.columns import Cells
 from dualview.posterior.draws import NamedDraws
 from dualview.posterior.draws.approximated import ApproximationFacts
 from dualview.views.features import FeatureBlock, blocks_of, feature_kinds
@@ -23,54 +20,6 @@ Array = NDArray[np.float64]
 class FitFacts(NamedDraws):
     """Draws that know their fit. Facts are attributes of the tree, as text where they are no
     numbers, and the data a group."""
-
-    @property
-    def codebook(self) -> Columns | None:
-        """What the columns of the fit's table are; None where it was an array of numbers."""
-        return self.spec.codebook
-
-    @property
-    def n_clusters(self) -> int | None:
-        """The fixed number of clusters; None when it was inferred."""
-        return self.spec.n_clusters
-
-    @property
-    def alpha_prior(self) -> str | None:
-        """The prior of the concentration in words, or its value if it was fixed; None with one
-        cluster."""
-        return self.spec.alpha_prior
-
-    @property
-    def partition_process(self) -> str | None:
-        """The process behind an inferred number of clusters in words; None for a Dirichlet
-        process."""
-        return self.spec.process
-
-    @property
-    def partition_prior(self) -> PartitionPrior:
-        """The prior over partitions of the fit."""
-        return self.spec.partition_prior
-
-    @property
-    def spread_prior(self) -> str:
-        """The prior of latent vectors' spread inside clusters, by name."""
-        return self.spec.spread_prior
-
-    @property
-    def agreement_prior(self) -> AgreementPrior | tuple[AgreementPrior, ...] | None:
-        """The prior of the share of users who act as they look, or one for each table of features;
-        None where all do."""
-        return self.spec.agreement_prior
-
-    @property
-    def layout(self) -> Layout | None:
-        """Which features belong to which table; None where they came as one."""
-        return self.spec.layout
-
-    @property
-    def pooling(self) -> str | None:
-        """'cluster' when the users of a cluster share one latent behavior, else None."""
-        return self.spec.pooling
 
     @property
     def length(self) -> Length | None:

@@ -113,7 +113,7 @@ def whole_tree(post: "Posterior", asked: Asked, behavior: Behavior | None) -> xr
     known = (
         asked.groups is not None
         or behavior is not None
-        or "behavior" not in post.units
+        or "behavior" not in post.spec.units
         or post.observations is not None
     )
     if asked.groups is not None or behavior is not None:

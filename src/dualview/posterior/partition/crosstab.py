@@ -32,9 +32,9 @@ def disagreements(post: "PartitionEstimates", least: float) -> pd.DataFrame:
     """Users whose labels differ with at least this probability, and in the estimate: user, looks,
     acts, probability."""
     if "z_tables" in post:
-        assert post.layout is not None
+        assert post.spec.layout is not None
         found = []
-        for table in post.layout.names:
+        for table in post.spec.layout.names:
             own = _disagreeing(post, least, _looks(post, table), post.table_partition(table))
             own.insert(0, "table", table)
             found.append(own)
@@ -44,9 +44,9 @@ def disagreements(post: "PartitionEstimates", least: float) -> pd.DataFrame:
 
 def _looks(post: "PartitionEstimates", table: str | None) -> NDArray[Any]:
     """Labels by features in all draws, (S, U)."""
-    if table is None or post.layout is None:
+    if table is None or post.spec.layout is None:
         return post.flat("z")
-    return np.asarray(post.flat("z_tables")[:, post.layout.names.index(table)])
+    return np.asarray(post.flat("z_tables")[:, post.spec.layout.names.index(table)])
 
 
 def _disagreeing(
@@ -66,9 +66,9 @@ def text(post: "PartitionEstimates", noun: str = "cluster") -> str | None:
     found = post.disagreements()
     if "z_tables" not in post:
         return _text(post, noun, None, found)
-    assert post.layout is not None
+    assert post.spec.layout is not None
     return " ".join(
-        _text(post, noun, table, found[found["table"] == table]) for table in post.layout.names
+        _text(post, noun, table, found[found["table"] == table]) for table in post.spec.layout.names
     )
 
 
@@ -103,8 +103,8 @@ def _text(post: "PartitionEstimates", noun: str, table: str | None, found: pd.Da
 
 def _share(post: "PartitionEstimates", table: str | None) -> str:
     shares = post.flat("agreement")
-    if table is not None and post.layout is not None:
-        shares = shares[:, post.layout.names.index(table)]
+    if table is not None and post.spec.layout is not None:
+        shares = shares[:, post.spec.layout.names.index(table)]
     low, median, high = np.quantile(shares, [0.025, 0.5, 0.975])
     return f"is given, {median:.2f}" if low == high else f"is {median:.2f}, {low:.2f} to {high:.2f}"
 

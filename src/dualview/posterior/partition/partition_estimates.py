@@ -1,7 +1,6 @@
 """Point estimates of the partition from draws, and users who look like one cluster and act like
 another."""
 
-import warnings
 from functools import cached_property
 
 import numpy as np
@@ -49,16 +48,16 @@ class PartitionEstimates(FitFacts):
     def table_partition(self, table: str, method: str = partitions.DEFAULT) -> partitions.Labels:
         """The same by one of several tables of features, which have labels of their own, by its
         name."""
-        if self.layout is None or table not in self.layout.names:
+        if self.spec.layout is None or table not in self.spec.layout.names:
             known = (
                 "came as one table"
-                if self.layout is None
-                else f"came as {', '.join(self.layout.names)}"
+                if self.spec.layout is None
+                else f"came as {', '.join(self.spec.layout.names)}"
             )
             raise InputError(f"There is no table {table!r} of features: they {known}.")
         if "z_tables" not in self:
             return self.partition(method)
-        first = (1 + self.layout.names.index(table)) * self.n_users
+        first = (1 + self.spec.layout.names.index(table)) * self.n_users
         return self._estimated(method)[first : first + self.n_users].copy()
 
     def _estimated(self, method: str) -> partitions.Labels:
@@ -116,18 +115,9 @@ class PartitionEstimates(FitFacts):
         own.
         """
         if "z_tables" in self and table is None:
-            names = ", ".join(() if self.layout is None else self.layout.names)
+            names = ", ".join(() if self.spec.layout is None else self.spec.layout.names)
             raise InputError(
                 f"Each table of features has labels of its own: say which table, of {names}."
             )
         looks = self.partition() if table is None else self.table_partition(table)
         return crosstab.table(looks, self.behavior_partition())
-
-    def crossings(self, table: str | None = None) -> pd.DataFrame:
-        """The former name of :meth:`crosstab`."""
-        warnings.warn(
-            "Posterior.crossings is called crosstab now; the old name will go.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self.crosstab(table)

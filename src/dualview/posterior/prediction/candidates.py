@@ -37,7 +37,7 @@ class Candidates(ClusterRows):
 
     def __init__(self, post: Posterior, seed: int = 0) -> None:
         self._post = post
-        table, partition = post.components, post.partition_prior
+        table, partition = post.components, post.spec.partition_prior
         alpha = post.flat("alpha") if partition.has_alpha else np.ones(post.n_chains * post.n_draws)
         n_draws, owner = len(alpha), table["owner"]
         self._partition, self._alpha = partition, alpha
@@ -118,11 +118,11 @@ class Candidates(ClusterRows):
         """How labels of several tables go with behavior; None where there is one label for all."""
         if not self.has_labels_by_table:
             return None
-        if self._post.partition_process is not None:
+        if self._post.spec.process is not None:
             raise InputError(
                 "New users cannot be predicted where several tables of features may disagree "
                 "with behavior and the partition "
-                f"is {self._post.partition_process}: fit with a Dirichlet process, with "
+                f"is {self._post.spec.process}: fit with a Dirichlet process, with "
                 "n_clusters, or agreement=None."
             )
         return LabelsByTable(

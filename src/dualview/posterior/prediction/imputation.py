@@ -199,7 +199,9 @@ class Imputation:
 
 def _names(post: Posterior) -> list[str]:
     """Columns in the order of the fit's table."""
-    listed = [] if post.codebook is None else [column.name for column in post.codebook.columns]
+    listed = (
+        [] if post.spec.codebook is None else [column.name for column in post.spec.codebook.columns]
+    )
     others = [column.name for block in post.blocks for column in block.columns]
     return list(dict.fromkeys([*listed, *others]))
 

@@ -44,12 +44,14 @@ class LatentRows:
     @property
     def n_dims(self) -> int:
         """q, the numbers of a vector; 0 where the fit has no behavior."""
-        return self._post.units["behavior"].n_dims if "behavior" in self._post.units else 0
+        return (
+            self._post.spec.units["behavior"].n_dims if "behavior" in self._post.spec.units else 0
+        )
 
     @cached_property
     def means(self) -> Array:
         """Mean of each row, (R, q)."""
-        rows, units = self._rows, self._post.units["behavior"]
+        rows, units = self._rows, self._post.spec.units["behavior"]
         means: Array = self._post.flat("behavior.base_mean").reshape(rows.n_draws, -1)[rows.draw]
         means[rows.known] = units.vectors(self._post.components["behavior.means"])[
             rows.component[rows.known]
@@ -64,7 +66,7 @@ class LatentRows:
     @cached_property
     def roots(self) -> Array:
         """A square root of each row's covariance, (R, q, q)."""
-        rows, units = self._rows, self._post.units["behavior"]
+        rows, units = self._rows, self._post.spec.units["behavior"]
         q = units.n_dims
         roots = np.zeros((len(rows), q, q))
         if self._vectors is None:
@@ -84,7 +86,7 @@ class LatentRows:
         if self._vectors is None:
             return None
         places = self._rows.places[rows]
-        units, fresh = self._post.units["behavior"], self._vectors.fresh
+        units, fresh = self._post.spec.units["behavior"], self._vectors.fresh
         assert fresh is not None
         first = fresh.base.means[fresh.draw[places]]
         first = first + times(fresh.roots[places], rng.standard_normal(first.shape))

@@ -25,7 +25,7 @@ class LatentPriors:
 
     def __init__(self, post: "Posterior") -> None:
         units, n_draws, table = (
-            post.units["behavior"],
+            post.spec.units["behavior"],
             post.n_chains * post.n_draws,
             post.components,
         )
@@ -36,7 +36,7 @@ class LatentPriors:
         self._first = np.searchsorted(table["owner"], np.arange(n_draws + 1))
         self._means = units.vectors(table["behavior.means"])
         self._precisions: Array | None = None
-        if post.pooling is None:
+        if post.spec.pooling is None:
             factors = table["behavior.factors"]
             self._precisions = units.precisions(factors @ np.swapaxes(factors, -1, -2))
         self._shifts = shifts_of_fit(post) if "slopes" in post else None

@@ -80,7 +80,7 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
             )
         joint[:, user] = rows.by_draw(log_weights)
     shape = (post.n_chains, len(per_chain), post.n_users)
-    constant = post.units["features"].log_volume if "features" in post.units else 0.0
+    constant = post.spec.units["features"].log_volume if "features" in post.spec.units else 0.0
     return UserDensities(joint.reshape(shape) - constant, features.reshape(shape) - constant)
 
 

@@ -131,7 +131,7 @@ def rows_by_table(post: "FitFacts", draws: NDArray[np.intp]) -> Rows:
     first = np.searchsorted(post.components["owner"], draws)[:, None]
     if "z_tables" in post:
         return np.asarray(first + np.moveaxis(post.flat("z_tables")[draws], 1, 0))
-    n_tables = 1 if post.layout is None else len(post.layout.names)
+    n_tables = 1 if post.spec.layout is None else len(post.spec.layout.names)
     rows = first + post.flat("z")[draws]
     return np.broadcast_to(rows, (n_tables, *rows.shape))
 

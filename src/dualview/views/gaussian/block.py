@@ -49,7 +49,7 @@ class GaussianBlock(FeatureBlock):
     ) -> None:
         super().__init__(columns[own], table)
         self.draws, self._number, self._own, self._dims = draws, number, own, dims
-        whole = draws.units["features"]
+        whole = draws.spec.units["features"]
         self.units = Whitening(whole.mean[own], whole.factor[own, dims], whole.inverse[dims, own])
 
     def cells(self, data: Mapping[str, NDArray[Any]]) -> UserCells:
@@ -114,7 +114,7 @@ class GaussianBlock(FeatureBlock):
         """Which of the cells that the sampler draws are in this block."""
         data = self.draws.data
         columns = drawn_cells(data["low"], data["high"])[1]
-        own = np.arange(len(self.draws.units["features"].mean))[self._own]
+        own = np.arange(len(self.draws.spec.units["features"].mean))[self._own]
         return np.isin(columns, own)
 
     def fill(

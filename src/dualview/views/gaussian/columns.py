@@ -114,14 +114,14 @@ class GaussianKind(FeatureKind):
         return {"cell": names} if names else {}
 
     def blocks(self, draws: Fitted) -> list[GaussianBlock]:
-        if "features" not in draws.units:
+        if "features" not in draws.spec.units:
             return []
         columns: Sequence[Column] = [Column(name, "continuous") for name in draws.feature_names]
-        if draws.codebook is not None:
-            columns = draws.codebook.of(self.view)
-        if draws.layout is None:
+        if draws.spec.codebook is not None:
+            columns = draws.spec.codebook.of(self.view)
+        if draws.spec.layout is None:
             return [GaussianBlock(draws, columns)]
-        places = zip(draws.layout.of_numbers, draws.layout.columns, strict=True)
+        places = zip(draws.spec.layout.of_numbers, draws.spec.layout.columns, strict=True)
         return [
             GaussianBlock(draws, columns, table, number, own, dims)
             for number, ((table, dims), own) in enumerate(places)
