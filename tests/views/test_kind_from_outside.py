@@ -544,7 +544,7 @@ def test_a_fit_predicts_fills_in_and_checks_the_kind(fitted, tmp_path):
     assert tree["posterior_predictive"]["counts"].dims[-1] == "count"
     post.save(tmp_path / "run.nc")
     again = dv.load(tmp_path / "run.nc")
-    assert again.codebook == post.spec.codebook
+    assert again.spec.codebook == post.spec.codebook
     found, own = (Features.of(one, one.data).cells for one in (again, post))
     np.testing.assert_array_equal(found[2], own[2])
 
