@@ -15,7 +15,9 @@ the chains may.
 import copy
 import inspect
 import itertools
+import math
 import types
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -34,6 +36,7 @@ from dualview.engines.gibbs.working import WorkingState
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.numerics import dispatch
+from dualview.numerics.compiling import compiled
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.messages import Terms
 from dualview.views import GaussianState, SharedVectorState
@@ -253,6 +256,102 @@ def _blocks(
     return found
 
 
+_OF_GAUSSIANS = (
+    "base_mean",
+    "base_mean_size",
+    "base_precision",
+    "base_precision_det",
+    "base_covariance",
+    "base_covariance_det",
+    "means",
+    "means_spread",
+    "means_fit",
+    "precisions_det",
+    "precisions_fit",
+    "vectors",
+    "vectors_size",
+    "fit",
+    "fit_square",
+)
+
+
+def _gaussian_statistics(
+    view: GaussianState, vectors: NDArray[np.float64], labels: NDArray[np.int64]
+) -> list[tuple[str, float]]:
+    """Statistics of one block by name; a warning as NumPy's where one is the logarithm of nothing
+    positive."""
+    parts = (*view.components, view.base.mean, view.base.precision, view.base.covariance, vectors)
+    means, least = _summed(*map(np.ascontiguousarray, parts), labels)
+    if least <= 0.0:
+        warnings.warn("logarithm of a number that is not positive", RuntimeWarning, stacklevel=2)
+    dof = float(np.log(view.base.dof - len(view.base.mean) + 1))
+    return [("dof", dof), *zip(_OF_GAUSSIANS, means.tolist(), strict=True)]
+
+
+@compiled
+def _summed(means, factors, base_mean, base_precision, base_covariance, vectors, labels):
+    """The statistics of ``_OF_GAUSSIANS`` in their order, and the least number of which a logarithm
+    is taken."""
+    (n_components, n), n_users, least = means.shape, len(vectors), np.inf
+    root, product, column = cholesky(base_covariance), np.empty((n, n)), np.empty(n)
+    found = np.zeros(15)
+    found[3], found[5] = _log_determinant(base_precision), _log_determinant(base_covariance)
+    for i in range(n):
+        size, precision, variance = abs(base_mean[i]), base_precision[i, i], base_covariance[i, i]
+        least = min(min(least, size), min(precision, variance))
+        found[0] += math.atan(base_mean[i]) / n
+        found[1] += math.log(size) / n
+        found[2] += math.log(precision) / n
+        found[4] += math.log(variance) / n
+    for k in range(n_components):
+        square, log_det = 0.0, 0.0
+        for i in range(n):
+            column[i] = means[k, i] - base_mean[i]
+        for i in range(n):
+            least = min(min(least, abs(column[i])), factors[k, i, i])
+            found[6] += math.atan(means[k, i]) / (n_components * n)
+            found[7] += math.log(abs(column[i])) / (n_components * n)
+            log_det += 2.0 * math.log(factors[k, i, i])
+            for j in range(n):
+                square += column[i] * base_precision[i, j] * column[j]
+        away = -densities.misfit(factors[k], base_covariance, root, product, column)
+        least = min(least, min(square, away))
+        found[8] += math.log(square) / n_components
+        found[9] += log_det / n_components
+        found[10] += math.log(away) / n_components
+    for u in range(n_users):
+        k = labels[u]
+        for i in range(n):
+            projection = 0.0
+            for j in range(n):
+                projection += factors[k, j, i] * (vectors[u, j] - means[k, j])
+            least = min(least, abs(projection))
+            found[11] += math.atan(vectors[u, i]) / (n_users * n)
+            found[12] += math.atan(vectors[u, i] ** 2) / (n_users * n)
+            found[13] += math.log(abs(projection)) / (n_users * n)
+            found[14] += math.atan(projection**2) / (n_users * n)
+    return found, least
+
+
+@compiled
+def _log_determinant(matrix):
+    """ln|det|, by elimination with pivots, also of a matrix that rounding has made indefinite."""
+    rest, n, total = matrix.copy(), len(matrix), 0.0
+    for i in range(n):
+        pivot = i
+        for j in range(i + 1, n):
+            if abs(rest[j, i]) > abs(rest[pivot, i]):
+                pivot = j
+        for k in range(i, n):
+            rest[i, k], rest[pivot, k] = rest[pivot, k], rest[i, k]
+        total += math.log(abs(rest[i, i]))
+        for j in range(i + 1, n):
+            by = rest[j, i] / rest[i, i]
+            for k in range(i, n):
+                rest[j, k] -= by * rest[i, k]
+    return total
+
+
 def view_statistics(model: Model, state: State) -> dict[str, float]:
     """Bounded or logarithmic statistics of every block of every view."""
     result: dict[str, float] = {}
@@ -265,34 +364,9 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
             continue
         if not isinstance(view, GaussianState):  # a kind from outside has statistics of its own
             continue
-        (means, factors), base = view.components, view.base
-        own_means, own_factors = means[labels], factors[labels]
-        projections = np.einsum("uji,uj->ui", own_factors, vectors - own_means)
-        from_base = means - base.mean
-        log_det = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-        parts = {
-            "dof": np.log(base.dof - len(base.mean) + 1),
-            "base_mean": np.arctan(base.mean).mean(),
-            "base_mean_size": np.log(np.abs(base.mean)).mean(),
-            "base_precision": np.log(np.diagonal(base.precision)).mean(),
-            "base_precision_det": np.linalg.slogdet(base.precision)[1],
-            "base_covariance": np.log(np.diagonal(base.covariance)).mean(),
-            "base_covariance_det": np.linalg.slogdet(base.covariance)[1],
-            "means": np.arctan(means).mean(),
-            "means_spread": np.log(np.abs(from_base)).mean(),
-            "means_fit": np.log(
-                np.einsum("ki,ij,kj->k", from_base, base.precision, from_base)
-            ).mean(),
-            "precisions_det": log_det.mean(),
-            "precisions_fit": np.log(
-                [-misfit(factor, base.covariance) for factor in factors]
-            ).mean(),
-            "vectors": np.arctan(vectors).mean(),
-            "vectors_size": np.arctan(vectors**2).mean(),
-            "fit": np.log(np.abs(projections)).mean(),
-            "fit_square": np.arctan(projections**2).mean(),
+        result |= {
+            f"{name}.{part}": value for part, value in _gaussian_statistics(view, vectors, labels)
         }
-        result |= {f"{name}.{part}": float(value) for part, value in parts.items()}
     return result
 
 
