@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
@@ -36,7 +35,7 @@ from dualview.engines.gibbs.working import WorkingState
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.numerics import dispatch
-from dualview.numerics.compiling import compiled
+from dualview.numerics.compiling import compiled, uncached
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.messages import Terms
 from dualview.views import GaussianState, SharedVectorState
@@ -46,9 +45,7 @@ from rows import residual as residual_of
 
 ACCEPT = 4.5
 REJECT = 6.0
-
-# As kernels are compiled that count references; those that do not may call them.
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": True}
+_FIRST = 5  # the first run of a mutant is smaller by this
 
 
 class LostChainsError(AssertionError):
@@ -62,7 +59,7 @@ def rebind(kernel: Any, **replacements: Any) -> Any:
     missing = set(replacements) - set(source.__code__.co_names)
     assert not missing, f"{source.__name__} does not use {missing}"
     scope = {**source.__globals__, **replacements}
-    return numba.njit(**_OPTIONS)(
+    return uncached(
         types.FunctionType(
             source.__code__, scope, source.__name__, source.__defaults__, source.__closure__
         )
@@ -77,7 +74,7 @@ def mutate(kernel: Any, old: str, new: str) -> Any:
     )
     scope = dict(kernel.py_func.__globals__)
     exec(source[source.index("def ") :].replace(old, new), scope)
-    return numba.njit(**_OPTIONS)(scope[kernel.py_func.__name__])
+    return uncached(scope[kernel.py_func.__name__])
 
 
 Change = tuple[Any, Any]
@@ -157,7 +154,7 @@ class _Substitution:
             new = self.replacements(vars(thing)) if thing.__name__.startswith("dualview.") else {}
             return _View(thing, new) if new else thing
         if isinstance(thing, Dispatcher):
-            new = self.replacements(_globals_of(thing.py_func))
+            new = self._used(thing.py_func)
             return rebind(thing, **new) if new else thing
         if (
             isinstance(thing, types.FunctionType)
@@ -166,6 +163,15 @@ class _Substitution:
         ):
             return self._verb(thing)
         return thing
+
+    def _used(self, function: Any) -> dict[str, Any]:
+        """What changes among the globals of a function; of a module it uses only what it names."""
+        names = function.__code__.co_names
+        return {
+            name: new
+            for name, new in self.replacements(_globals_of(function)).items()
+            if not isinstance(new, _View) or any(part in names for part in new.parts)
+        }
 
     def replacements(self, names: Mapping[str, Any]) -> dict[str, Any]:
         """What changes among some names."""
@@ -179,7 +185,7 @@ class _Substitution:
         maker, parts = call.__qualname__.split(".")[0], inspect.getclosurevars(call).nonlocals
         if maker == "selected":
             choose = parts["choose"]
-            new = self.replacements(_globals_of(choose))
+            new = self._used(choose)
             return dispatch.selected(lambda kinds: self(choose(kinds))) if new else call
         if maker != "verb":
             over = parts["over"]
@@ -223,7 +229,7 @@ class _View(types.ModuleType):
     def __init__(self, module: types.ModuleType, parts: Mapping[str, Any]) -> None:
         super().__init__(module.__name__)
         self.__dict__.update(parts)
-        self._module = module
+        self.parts, self._module = parts, module
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
@@ -638,6 +644,35 @@ def assert_joint(
         if size < ACCEPT:
             return
     pytest.fail(f"{name}: |z| = {size:.1f}, in a second run with four times the chains")
+
+
+def assert_rejected(
+    model: Model,
+    seed: int,
+    *,
+    n_chains: int = 250,
+    n_prior: int = 4000,
+    ends: tuple[type[Exception], ...] = (),
+    **options: Any,
+) -> None:
+    """A deliberate error is seen: some statistic of ``joint_test`` has |z| > REJECT.
+
+    Most errors show in a fifth of the chains and prior draws. There |z| has heavier tails, and must
+    be larger by 2; where it is not, or chains are lost, the whole run decides alone. ends: errors
+    in which the whole run may end too, as they fail the test of a right sampler.
+    """
+    run = {"n_chains": n_chains, "n_prior": n_prior}
+    try:
+        first = {name: size // _FIRST for name, size in run.items()}
+        if worst(joint_test(model, seed, **first, **options))[1] > REJECT + 2.0:
+            return
+    except (LostChainsError, *ends):
+        pass
+    try:
+        name, size = worst(joint_test(model, seed, **run, **options))
+    except ends:
+        return
+    assert size > REJECT, f"{name} has the largest |z|, {size:.1f}"
 
 
 def worst(scores: Mapping[str, float]) -> tuple[str, float]:

@@ -19,15 +19,14 @@ from checks import (
     REJECT,
     Change,
     assert_joint,
+    assert_rejected,
     batch_scores,
     by_blocks,
     changed,
     gibbs_step,
     install,
-    joint_test,
     substituted,
     working_state,
-    worst,
 )
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.behaviors.records import Prior
@@ -163,8 +162,7 @@ def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> Non
     changes, name = MUTANTS[mutant]
     by_blocks(monkeypatch, 3)
     install(monkeypatch, *changes())
-    _, size = worst(joint_test(MODELS[name](), 0, **RUN | {"n_chains": 900}))
-    assert size > REJECT
+    assert_rejected(MODELS[name](), 0, **RUN | {"n_chains": 900})
 
 
 @pytest.mark.slow
@@ -177,8 +175,7 @@ def test_covariates_that_bring_another_prior_are_rejected(monkeypatch: pytest.Mo
         "latent_prior",
         lambda self, record: (p := right(self, record))._replace(factors=2.0 * p.factors),
     )
-    _, size = worst(joint_test(MODELS["single with covariates"](), 0, **RUN))
-    assert size > REJECT
+    assert_rejected(MODELS["single with covariates"](), 0, **RUN)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -8,16 +8,14 @@ import pytest
 
 import checks
 from checks import (
-    REJECT,
     LostChainsError,
     assert_joint,
+    assert_rejected,
     by_blocks,
     changed,
     gibbs_step,
     install,
-    joint_test,
     mutate,
-    worst,
 )
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.threads import ThreadRegression
@@ -231,11 +229,8 @@ LINKED_MUTANTS = {  # model, function, and the statement that is left out of it
 def test_mutant_of_shares_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     by_blocks(monkeypatch, 3)
     install(monkeypatch, *NOMINAL_MUTANTS[mutant]())
-    try:
-        _, size = worst(joint_test(MODELS["table alone"](), seed=0, n_chains=400, look=statistics))
-    except LostChainsError:
-        return
-    assert size > REJECT
+    ends = (LostChainsError,)
+    assert_rejected(MODELS["table alone"](), 0, n_chains=400, ends=ends, look=statistics)
 
 
 @pytest.mark.slow
@@ -244,15 +239,8 @@ def test_mutant_of_shares_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPat
 def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     by_blocks(monkeypatch, 3)
     install(monkeypatch, *MUTANTS[mutant]())
-    try:
-        _, size = worst(
-            joint_test(
-                MODELS["table alone"](), seed=0, length=10, step=steps_to_a_table, look=statistics
-            )
-        )
-    except LostChainsError:
-        return
-    assert size > REJECT
+    run = {"length": 10, "step": steps_to_a_table, "look": statistics}
+    assert_rejected(MODELS["table alone"](), 0, ends=(LostChainsError,), **run)
 
 
 @pytest.mark.slow
@@ -262,9 +250,5 @@ def test_mutant_of_linked_cells_is_rejected(mutant: str, monkeypatch: pytest.Mon
     name, function, statement = LINKED_MUTANTS[mutant]
     wrong = mutate(getattr(linked_cells, function), statement, f"{statement}0.0 * ")
     monkeypatch.setattr(gaussian_view, function, wrong)
-    _, size = worst(
-        joint_test(
-            MODELS[name](), seed=0, n_chains=500, length=10, step=steps_to_a_table, look=statistics
-        )
-    )
-    assert size > REJECT
+    run = {"n_chains": 500, "length": 10, "step": steps_to_a_table, "look": statistics}
+    assert_rejected(MODELS[name](), 0, **run)
