@@ -52,43 +52,28 @@ class LostChainsError(AssertionError):
     """More chains left the range of numbers than rounding explains."""
 
 
-def rebind(kernel: Any, **replacements: Any) -> Any:
-    """The compiled function with some of the global names it uses standing for something else; not
-    cached on disk."""
-    source = kernel.py_func
-    missing = set(replacements) - set(source.__code__.co_names)
-    assert not missing, f"{source.__name__} does not use {missing}"
-    scope = {**source.__globals__, **replacements}
-    return uncached(
-        types.FunctionType(
-            source.__code__, scope, source.__name__, source.__defaults__, source.__closure__
-        )
-    )
-
-
-def mutate(kernel: Any, old: str, new: str) -> Any:
-    """The compiled function with a piece of its source replaced; not cached on disk."""
-    source = inspect.getsource(kernel.py_func)
-    assert source.count(old) == 1, (
-        f"{old!r} stands {source.count(old)} times in {kernel.py_func.__name__}"
-    )
-    scope = dict(kernel.py_func.__globals__)
+def mutate(kernel: Any, old: str = "", new: str = "", /, **pieces: Any) -> Any:
+    """The compiled function with a piece of its source replaced, and some of the global names it
+    uses standing for something else; not cached on disk."""
+    function = kernel.py_func
+    name, scope = function.__name__, {**function.__globals__, **pieces}
+    missing = set(pieces) - set(function.__code__.co_names)
+    assert not missing, f"{name} does not use {missing}"
+    if not old:
+        parts = function.__code__, scope, name, function.__defaults__, function.__closure__
+        return uncached(types.FunctionType(*parts))
+    source = inspect.getsource(function)
+    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {name}"
     exec(source[source.index("def ") :].replace(old, new), scope)
-    return uncached(scope[kernel.py_func.__name__])
+    return uncached(scope[name])
 
 
 Change = tuple[Any, Any]
 
 
-def changed(kernel: Any, old: str, new: str) -> Change:
-    """A change for ``install``: the compiled function, and what stands for it."""
-    return kernel, mutate(kernel, old, new)
-
-
-def changed_inside(kernel: Any, **pieces: Any) -> Change:
-    """A change for ``install``: the compiled function with some of the functions that it calls
-    standing for others."""
-    return kernel, rebind(kernel, **pieces)
+def changed(kernel: Any, *replaced: str, **pieces: Any) -> Change:
+    """A change for ``install``: the compiled function, and what ``mutate`` makes of it."""
+    return kernel, mutate(kernel, *replaced, **pieces)
 
 
 def by_blocks(monkeypatch: pytest.MonkeyPatch, n_users: int = 2) -> None:
@@ -155,7 +140,7 @@ class _Substitution:
             return _View(thing, new) if new else thing
         if isinstance(thing, Dispatcher):
             new = self._used(thing.py_func)
-            return rebind(thing, **new) if new else thing
+            return mutate(thing, **new) if new else thing
         if (
             isinstance(thing, types.FunctionType)
             and thing.__module__ == dispatch.__name__

@@ -344,7 +344,7 @@ def test_joint(name):
 @pytest.mark.slow
 def test_a_wrong_rate_is_rejected():
     """A component that counts one user too many, drawn after each step."""
-    wrong = checks.rebind(
+    wrong = checks.mutate(
         redraw, rate_law=checks.mutate(rate_law, "RATE + count", "RATE + count + 1.0")
     )
 

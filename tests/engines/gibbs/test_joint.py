@@ -16,7 +16,6 @@ from checks import (
     assert_rejected,
     by_blocks,
     changed,
-    changed_inside,
     install,
     mutate,
 )
@@ -347,7 +346,7 @@ def residuals_go_the_wrong_way() -> list[Change]:
         "residual[rows[k]] -= loads[k, 0] * by",
         "residual[rows[k]] += loads[k, 0] * by",
     )
-    return [changed_inside(assignment.assign_in_turn, shift=wrong)]
+    return [changed(assignment.assign_in_turn, shift=wrong)]
 
 
 def base_mean_forgets_prior() -> list[Change]:
@@ -362,12 +361,12 @@ def component_precision_miscounts() -> list[Change]:
     wrong = mutate(
         gaussian.component_precision, "return base_dof + count", "return base_dof + count + 1.0"
     )
-    return [changed_inside(gaussian.draw_components, component_precision=wrong)]
+    return [changed(gaussian.draw_components, component_precision=wrong)]
 
 
 def component_mean_ignores_base() -> list[Change]:
     wrong = mutate(gaussian.component_mean, "linear[i] = base_linear[i]", "linear[i] = 0.0")
-    return [changed_inside(gaussian.draw_components, component_mean=wrong)]
+    return [changed(gaussian.draw_components, component_mean=wrong)]
 
 
 def noise_ignores_covariates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,9 @@ from checks import (
     assert_rejected,
     by_blocks,
     changed,
-    changed_inside,
     gibbs_step,
     install,
     mutate,
-    rebind,
 )
 from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import logit_location, noise
@@ -224,7 +222,7 @@ def vectors_from_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
         "evidence(mean, factor, 0.0, message)",
     )
     by_blocks(monkeypatch)
-    install(monkeypatch, changed_inside(blocks.draw_latents, settle=deaf))
+    install(monkeypatch, changed(blocks.draw_latents, settle=deaf))
 
 
 def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,16 +235,16 @@ def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 def clusters_noise_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The degrees of freedom of each cluster's noise without its observations."""
     law = mutate(noise.noise_law, "prior_dof + count", "prior_dof + 0.0 * count")
-    wrong = rebind(noise.draw_noise, noise_law=law)
+    wrong = mutate(noise.draw_noise, noise_law=law)
     by_blocks(monkeypatch)
-    install(monkeypatch, changed_inside(noise.redraw_noises, draw_noise=wrong))
+    install(monkeypatch, changed(noise.redraw_noises, draw_noise=wrong))
 
 
 def location_with(monkeypatch: pytest.MonkeyPatch, density: Any) -> None:
     """The move of clusters with their users by slices of another density."""
-    draw_step = rebind(logit_location.draw_step, _sample_step=sampler(density, reach=50))
+    draw_step = mutate(logit_location.draw_step, _sample_step=sampler(density, reach=50))
     monkeypatch.setattr(
-        logit_location, "draw_steps", rebind(logit_location.draw_steps, draw_step=draw_step)
+        logit_location, "draw_steps", mutate(logit_location.draw_steps, draw_step=draw_step)
     )
 
 

@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import (
-    LostChainsError,
-    assert_joint,
-    assert_rejected,
-    mutate,
-    rebind,
-    working_state,
-)
+from checks import LostChainsError, assert_joint, assert_rejected, mutate, working_state
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.engines.gibbs.engine import _after
 from dualview.model import Model, State
@@ -93,13 +86,13 @@ def install(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
             if name in getattr(location, user).py_func.__code__.co_names
         }
         if used:
-            pieces[user] = rebind(getattr(location, user), **used)
+            pieces[user] = mutate(getattr(location, user), **used)
     used = {
         name: piece
         for name, piece in pieces.items()
         if name in location.relocate.py_func.__code__.co_names
     }
-    monkeypatch.setattr(location, "relocate", rebind(location.relocate, **used))
+    monkeypatch.setattr(location, "relocate", mutate(location.relocate, **used))
 
 
 def forgets_the_prior_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
