@@ -18,7 +18,7 @@ import itertools
 import math
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -658,6 +658,61 @@ def assert_rejected(
     except ends:
         return
     assert size > REJECT, f"{name} has the largest |z|, {size:.1f}"
+
+
+Models = Mapping[str, Callable[[], Model]]
+
+
+def joint_tests(
+    models: Models,
+    names: Iterable[str] | None = None,
+    *,
+    seeds: Iterable[int] = (0,),
+    change: Callable[[pytest.MonkeyPatch], None] = lambda _: None,
+    **run: Any,
+) -> Any:
+    """A slow test of every model, or of some, and every seed: ``assert_joint`` after a change of
+    how steps are made."""
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", seeds)
+    @pytest.mark.parametrize("name", models if names is None else names)
+    def test(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        change(monkeypatch)
+        assert_joint(models[name](), seed, **run)
+
+    return test
+
+
+def mutant_tests(
+    models: Models,
+    mutants: Mapping[str, Any],
+    name: str = "",
+    *,
+    block: int = 0,
+    own: Mapping[str, Mapping[str, Any]] = types.MappingProxyType({}),
+    **run: Any,
+) -> Any:
+    """A slow test of every mutant: ``assert_rejected`` by the model of this name, or the one beside
+    the mutant.
+
+    A mutant changes what it is given to, a MonkeyPatch; with block it takes nothing and returns
+    changes of a step by blocks of so many users. own: options of some mutants.
+    """
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("mutant", mutants)
+    def test(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        found = mutants[mutant]
+        change, of = found if isinstance(found, tuple) else (found, name)
+        if block:
+            by_blocks(monkeypatch, block)
+            install(monkeypatch, *change())
+        else:
+            change(monkeypatch)
+        assert_rejected(models[of](), 0, **{**run, **own.get(mutant, {})})
+
+    return test
 
 
 def worst(scores: Mapping[str, float]) -> tuple[str, float]:

@@ -17,6 +17,8 @@ from checks import (
     by_blocks,
     changed,
     install,
+    joint_tests,
+    mutant_tests,
     mutate,
 )
 from dualview.behaviors.likelihoods.threads import ThreadRegression
@@ -77,11 +79,6 @@ MODELS = {
 }
 
 
-def slow(case: Any) -> Any:
-    """A case for `make test-slow`."""
-    return pytest.param(case, marks=pytest.mark.slow)
-
-
 @pytest.mark.parametrize("name", ["dual-DP"])
 def test_few_chains_leave_the_joint_prior_as_it_is(name: str) -> None:
     """With half the chains of the test below, and the same limit: standard errors are 1.4 times as
@@ -89,11 +86,7 @@ def test_few_chains_leave_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), 0, n_chains=120, n_prior=2000)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
-    assert_joint(MODELS[name](), seed)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, seeds=range(3))
 
 
 @pytest.mark.parametrize(
@@ -196,14 +189,9 @@ def test_two_steps_to_a_data_set_with_three_features(
     assert_joint(OF_THREE[name](), seed=0, length=30, step=two_steps)
 
 
-@pytest.mark.parametrize(
-    "name", [slow("dual-DP"), slow("dual-fixed"), slow("dual-DP with covariates")]
+test_sampler_by_blocks_leaves_the_joint_prior_as_it_is = joint_tests(
+    MODELS, ["dual-DP", "dual-fixed", "dual-DP with covariates"], change=by_blocks
 )
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_blocks(monkeypatch, 2)
-    assert_joint(MODELS[name](), seed=0)
 
 
 def printed_r0() -> list[Change]:
@@ -431,40 +419,7 @@ LIKELIHOOD_MUTANTS = {
 
 
 RUINOUS = {"noise-variance-for-precision": (LostChainsError,)}  # many chains end in an error
-FAINT = {"singleton-parameters-not-reused": 600}  # these take more chains to be seen
-
-
-# Kept for `make test-slow`: each compiles the whole assignment sweep or a view again.
-SLOW = {
-    "latent-scale-moves-precisions-only",
-    "printed-r0",
-    "printed-beta-sum-from-zero",
-    "alpha-fixed-as-process",
-    "gamma-forgets-its-rate",
-    "every-auxiliary-weighs-alpha",
-    "auxiliary-without-spread-of-means",
-    "opened-mean-forgets-its-user",
-    "opened-cluster-stays-wide",
-    "scales-forget-prior",
-    "columns-forget-volume",
-    "noise-ignores-covariates",
-    "noise-variance-for-precision",
-    "residuals-go-the-wrong-way",
-    "latent-drawn-from-prior",
-    "singleton-parameters-not-reused",
-    "component-mean-ignores-base",
-    "component-precision-miscounts",
-    "base-mean-forgets-prior",
-    "base-covariance-halves-precisions",
-    "noise-counts-one-less",
-    "auxiliary-as-covariance",
-    "latent-evidence-without-determinant",
-    "printed-alpha-without-jacobian",
-}
-
-
-def those(mutants: Any) -> list[Any]:
-    return [slow(mutant) if mutant in SLOW else mutant for mutant in mutants]
+FAINT = {"singleton-parameters-not-reused": {"n_chains": 600}}  # these take more chains to be seen
 
 
 @pytest.mark.slow
@@ -494,18 +449,15 @@ def test_a_copy_in_place_of_a_function_changes_no_draw(
         assert one.base.dof == other.base.dof
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("mutant", those(COMPILED_MUTANTS))
-def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By blocks, where a mutant is a small compiled function of its own."""
-    changes, name = COMPILED_MUTANTS[mutant]
-    by_blocks(monkeypatch, 3)
-    install(monkeypatch, *changes())
-    assert_rejected(MODELS[name](), 0, n_chains=FAINT.get(mutant, 250))
+# By blocks, where a mutant is a small compiled function of its own.
+test_mutant_is_rejected = pytest.mark.filterwarnings("ignore::RuntimeWarning")(
+    mutant_tests(MODELS, COMPILED_MUTANTS, block=3, own=FAINT)
+)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("mutant", those(LIKELIHOOD_MUTANTS))
+@pytest.mark.parametrize("mutant", LIKELIHOOD_MUTANTS)
 def test_mutant_of_the_likelihood_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By blocks, where the likelihood redraws its parameters itself."""
     change, name = LIKELIHOOD_MUTANTS[mutant]

@@ -11,11 +11,12 @@ from scipy import sparse
 from checks import (
     LostChainsError,
     assert_joint,
-    assert_rejected,
     by_blocks,
     changed,
     gibbs_step,
     install,
+    joint_tests,
+    mutant_tests,
     mutate,
 )
 from dualview.behaviors.families.noise import NoisePrior
@@ -103,17 +104,7 @@ def test_few_chains_of_choices_leave_the_joint_prior_as_it_is() -> None:
     assert_joint(MODELS["choices, process"](), seed=0, n_chains=60, n_prior=1000)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is_again(name: str, seed: int) -> None:
-    assert_joint(MODELS[name](), seed)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, seeds=range(2))
 
 
 def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
@@ -121,12 +112,12 @@ def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
     return gibbs_step(rng, model, gibbs_step(rng, model, state))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["choices, process", "regressions, process", "noise by cluster, process"]
+test_two_steps_to_a_data_set = joint_tests(
+    MODELS,
+    ["choices, process", "regressions, process", "noise by cluster, process"],
+    length=30,
+    step=two_steps,
 )
-def test_two_steps_to_a_data_set(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0, length=30, step=two_steps)
 
 
 BY_BLOCKS = [
@@ -137,15 +128,10 @@ BY_BLOCKS = [
 BY_BLOCKS += ["choices, process", "noise by cluster, process"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BY_BLOCKS)
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two users at a time, as with very many: what their observations say, clusters, then
-    vectors."""
-    by_blocks(monkeypatch)
-    assert_joint(MODELS[name](), seed=0)
+# What users' observations say, clusters, then vectors.
+test_sampler_by_blocks_leaves_the_joint_prior_as_it_is = joint_tests(
+    MODELS, BY_BLOCKS, change=by_blocks
+)
 
 
 def noise_counts_users(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,15 +359,11 @@ RUN_AWAY = {
     "location-leaves-users-behind",
 }  # odds get ever larger, out of range
 
-CHAINS: dict[str, Any] = {
-    "location-takes-all-for-yes": {"n_chains": 500}
-}  # of which 250 do not tell
+OWN: dict[str, Any] = {
+    mutant: {"ends": (LostChainsError, RuntimeWarning)} for mutant in RUN_AWAY
+} | {
+    "location-takes-all-for-yes": {"n_chains": 500}  # 250 do not tell
+}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    install, name = MUTANTS[mutant]
-    install(monkeypatch)
-    ends = (LostChainsError, RuntimeWarning) if mutant in RUN_AWAY else ()
-    assert_rejected(MODELS[name](), 0, ends=ends, **CHAINS.get(mutant, {}))
+test_mutant_is_rejected = mutant_tests(MODELS, MUTANTS, own=OWN)

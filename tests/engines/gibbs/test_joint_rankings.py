@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import assert_joint, assert_rejected, view_statistics
+from checks import assert_rejected, joint_tests, view_statistics
 from dualview.behaviors.effects import Effects, Scales
 from dualview.behaviors.families import Orders
 from dualview.behaviors.likelihoods.user_rows import UserRows
@@ -77,10 +77,7 @@ def look(model: Model, state: State) -> dict[str, float]:
     return result
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0, look=look)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, look=look)
 
 
 @pytest.mark.slow
