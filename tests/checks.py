@@ -15,12 +15,13 @@ the chains may.
 import copy
 import inspect
 import itertools
+import math
 import types
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
@@ -34,6 +35,7 @@ from dualview.engines.gibbs.working import WorkingState
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.numerics import dispatch
+from dualview.numerics.compiling import compiled, uncached
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.messages import Terms
 from dualview.views import GaussianState, SharedVectorState
@@ -43,52 +45,35 @@ from rows import residual as residual_of
 
 ACCEPT = 4.5
 REJECT = 6.0
-
-# As kernels are compiled that count references; those that do not may call them.
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": True}
+_FIRST = 5  # the first run of a mutant is smaller by this
 
 
 class LostChainsError(AssertionError):
     """More chains left the range of numbers than rounding explains."""
 
 
-def rebind(kernel: Any, **replacements: Any) -> Any:
-    """The compiled function with some of the global names it uses standing for something else; not
-    cached on disk."""
-    source = kernel.py_func
-    missing = set(replacements) - set(source.__code__.co_names)
-    assert not missing, f"{source.__name__} does not use {missing}"
-    scope = {**source.__globals__, **replacements}
-    return numba.njit(**_OPTIONS)(
-        types.FunctionType(
-            source.__code__, scope, source.__name__, source.__defaults__, source.__closure__
-        )
-    )
-
-
-def mutate(kernel: Any, old: str, new: str) -> Any:
-    """The compiled function with a piece of its source replaced; not cached on disk."""
-    source = inspect.getsource(kernel.py_func)
-    assert source.count(old) == 1, (
-        f"{old!r} stands {source.count(old)} times in {kernel.py_func.__name__}"
-    )
-    scope = dict(kernel.py_func.__globals__)
+def mutate(kernel: Any, old: str = "", new: str = "", /, **pieces: Any) -> Any:
+    """The compiled function with a piece of its source replaced, and some of the global names it
+    uses standing for something else; not cached on disk."""
+    function = kernel.py_func
+    name, scope = function.__name__, {**function.__globals__, **pieces}
+    missing = set(pieces) - set(function.__code__.co_names)
+    assert not missing, f"{name} does not use {missing}"
+    if not old:
+        parts = function.__code__, scope, name, function.__defaults__, function.__closure__
+        return uncached(types.FunctionType(*parts))
+    source = inspect.getsource(function)
+    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {name}"
     exec(source[source.index("def ") :].replace(old, new), scope)
-    return numba.njit(**_OPTIONS)(scope[kernel.py_func.__name__])
+    return uncached(scope[name])
 
 
 Change = tuple[Any, Any]
 
 
-def changed(kernel: Any, old: str, new: str) -> Change:
-    """A change for ``install``: the compiled function, and what stands for it."""
-    return kernel, mutate(kernel, old, new)
-
-
-def changed_inside(kernel: Any, **pieces: Any) -> Change:
-    """A change for ``install``: the compiled function with some of the functions that it calls
-    standing for others."""
-    return kernel, rebind(kernel, **pieces)
+def changed(kernel: Any, *replaced: str, **pieces: Any) -> Change:
+    """A change for ``install``: the compiled function, and what ``mutate`` makes of it."""
+    return kernel, mutate(kernel, *replaced, **pieces)
 
 
 def by_blocks(monkeypatch: pytest.MonkeyPatch, n_users: int = 2) -> None:
@@ -154,8 +139,8 @@ class _Substitution:
             new = self.replacements(vars(thing)) if thing.__name__.startswith("dualview.") else {}
             return _View(thing, new) if new else thing
         if isinstance(thing, Dispatcher):
-            new = self.replacements(_globals_of(thing.py_func))
-            return rebind(thing, **new) if new else thing
+            new = self._used(thing.py_func)
+            return mutate(thing, **new) if new else thing
         if (
             isinstance(thing, types.FunctionType)
             and thing.__module__ == dispatch.__name__
@@ -163,6 +148,15 @@ class _Substitution:
         ):
             return self._verb(thing)
         return thing
+
+    def _used(self, function: Any) -> dict[str, Any]:
+        """What changes among the globals of a function; of a module it uses only what it names."""
+        names = function.__code__.co_names
+        return {
+            name: new
+            for name, new in self.replacements(_globals_of(function)).items()
+            if not isinstance(new, _View) or any(part in names for part in new.parts)
+        }
 
     def replacements(self, names: Mapping[str, Any]) -> dict[str, Any]:
         """What changes among some names."""
@@ -176,7 +170,7 @@ class _Substitution:
         maker, parts = call.__qualname__.split(".")[0], inspect.getclosurevars(call).nonlocals
         if maker == "selected":
             choose = parts["choose"]
-            new = self.replacements(_globals_of(choose))
+            new = self._used(choose)
             return dispatch.selected(lambda kinds: self(choose(kinds))) if new else call
         if maker != "verb":
             over = parts["over"]
@@ -220,7 +214,7 @@ class _View(types.ModuleType):
     def __init__(self, module: types.ModuleType, parts: Mapping[str, Any]) -> None:
         super().__init__(module.__name__)
         self.__dict__.update(parts)
-        self._module = module
+        self.parts, self._module = parts, module
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
@@ -253,6 +247,102 @@ def _blocks(
     return found
 
 
+_OF_GAUSSIANS = (
+    "base_mean",
+    "base_mean_size",
+    "base_precision",
+    "base_precision_det",
+    "base_covariance",
+    "base_covariance_det",
+    "means",
+    "means_spread",
+    "means_fit",
+    "precisions_det",
+    "precisions_fit",
+    "vectors",
+    "vectors_size",
+    "fit",
+    "fit_square",
+)
+
+
+def _gaussian_statistics(
+    view: GaussianState, vectors: NDArray[np.float64], labels: NDArray[np.int64]
+) -> list[tuple[str, float]]:
+    """Statistics of one block by name; a warning as NumPy's where one is the logarithm of nothing
+    positive."""
+    parts = (*view.components, view.base.mean, view.base.precision, view.base.covariance, vectors)
+    means, least = _summed(*map(np.ascontiguousarray, parts), labels)
+    if least <= 0.0:
+        warnings.warn("logarithm of a number that is not positive", RuntimeWarning, stacklevel=2)
+    dof = float(np.log(view.base.dof - len(view.base.mean) + 1))
+    return [("dof", dof), *zip(_OF_GAUSSIANS, means.tolist(), strict=True)]
+
+
+@compiled
+def _summed(means, factors, base_mean, base_precision, base_covariance, vectors, labels):
+    """The statistics of ``_OF_GAUSSIANS`` in their order, and the least number of which a logarithm
+    is taken."""
+    (n_components, n), n_users, least = means.shape, len(vectors), np.inf
+    root, product, column = cholesky(base_covariance), np.empty((n, n)), np.empty(n)
+    found = np.zeros(15)
+    found[3], found[5] = _log_determinant(base_precision), _log_determinant(base_covariance)
+    for i in range(n):
+        size, precision, variance = abs(base_mean[i]), base_precision[i, i], base_covariance[i, i]
+        least = min(min(least, size), min(precision, variance))
+        found[0] += math.atan(base_mean[i]) / n
+        found[1] += math.log(size) / n
+        found[2] += math.log(precision) / n
+        found[4] += math.log(variance) / n
+    for k in range(n_components):
+        square, log_det = 0.0, 0.0
+        for i in range(n):
+            column[i] = means[k, i] - base_mean[i]
+        for i in range(n):
+            least = min(min(least, abs(column[i])), factors[k, i, i])
+            found[6] += math.atan(means[k, i]) / (n_components * n)
+            found[7] += math.log(abs(column[i])) / (n_components * n)
+            log_det += 2.0 * math.log(factors[k, i, i])
+            for j in range(n):
+                square += column[i] * base_precision[i, j] * column[j]
+        away = -densities.misfit(factors[k], base_covariance, root, product, column)
+        least = min(least, min(square, away))
+        found[8] += math.log(square) / n_components
+        found[9] += log_det / n_components
+        found[10] += math.log(away) / n_components
+    for u in range(n_users):
+        k = labels[u]
+        for i in range(n):
+            projection = 0.0
+            for j in range(n):
+                projection += factors[k, j, i] * (vectors[u, j] - means[k, j])
+            least = min(least, abs(projection))
+            found[11] += math.atan(vectors[u, i]) / (n_users * n)
+            found[12] += math.atan(vectors[u, i] ** 2) / (n_users * n)
+            found[13] += math.log(abs(projection)) / (n_users * n)
+            found[14] += math.atan(projection**2) / (n_users * n)
+    return found, least
+
+
+@compiled
+def _log_determinant(matrix):
+    """ln|det|, by elimination with pivots, also of a matrix that rounding has made indefinite."""
+    rest, n, total = matrix.copy(), len(matrix), 0.0
+    for i in range(n):
+        pivot = i
+        for j in range(i + 1, n):
+            if abs(rest[j, i]) > abs(rest[pivot, i]):
+                pivot = j
+        for k in range(i, n):
+            rest[i, k], rest[pivot, k] = rest[pivot, k], rest[i, k]
+        total += math.log(abs(rest[i, i]))
+        for j in range(i + 1, n):
+            by = rest[j, i] / rest[i, i]
+            for k in range(i, n):
+                rest[j, k] -= by * rest[i, k]
+    return total
+
+
 def view_statistics(model: Model, state: State) -> dict[str, float]:
     """Bounded or logarithmic statistics of every block of every view."""
     result: dict[str, float] = {}
@@ -265,34 +355,9 @@ def view_statistics(model: Model, state: State) -> dict[str, float]:
             continue
         if not isinstance(view, GaussianState):  # a kind from outside has statistics of its own
             continue
-        (means, factors), base = view.components, view.base
-        own_means, own_factors = means[labels], factors[labels]
-        projections = np.einsum("uji,uj->ui", own_factors, vectors - own_means)
-        from_base = means - base.mean
-        log_det = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-        parts = {
-            "dof": np.log(base.dof - len(base.mean) + 1),
-            "base_mean": np.arctan(base.mean).mean(),
-            "base_mean_size": np.log(np.abs(base.mean)).mean(),
-            "base_precision": np.log(np.diagonal(base.precision)).mean(),
-            "base_precision_det": np.linalg.slogdet(base.precision)[1],
-            "base_covariance": np.log(np.diagonal(base.covariance)).mean(),
-            "base_covariance_det": np.linalg.slogdet(base.covariance)[1],
-            "means": np.arctan(means).mean(),
-            "means_spread": np.log(np.abs(from_base)).mean(),
-            "means_fit": np.log(
-                np.einsum("ki,ij,kj->k", from_base, base.precision, from_base)
-            ).mean(),
-            "precisions_det": log_det.mean(),
-            "precisions_fit": np.log(
-                [-misfit(factor, base.covariance) for factor in factors]
-            ).mean(),
-            "vectors": np.arctan(vectors).mean(),
-            "vectors_size": np.arctan(vectors**2).mean(),
-            "fit": np.log(np.abs(projections)).mean(),
-            "fit_square": np.arctan(projections**2).mean(),
+        result |= {
+            f"{name}.{part}": value for part, value in _gaussian_statistics(view, vectors, labels)
         }
-        result |= {f"{name}.{part}": float(value) for part, value in parts.items()}
     return result
 
 
@@ -564,6 +629,90 @@ def assert_joint(
         if size < ACCEPT:
             return
     pytest.fail(f"{name}: |z| = {size:.1f}, in a second run with four times the chains")
+
+
+def assert_rejected(
+    model: Model,
+    seed: int,
+    *,
+    n_chains: int = 250,
+    n_prior: int = 4000,
+    ends: tuple[type[Exception], ...] = (),
+    **options: Any,
+) -> None:
+    """A deliberate error is seen: some statistic of ``joint_test`` has |z| > REJECT.
+
+    Most errors show in a fifth of the chains and prior draws. There |z| has heavier tails, and must
+    be larger by 2; where it is not, or chains are lost, the whole run decides alone. ends: errors
+    in which the whole run may end too, as they fail the test of a right sampler.
+    """
+    run = {"n_chains": n_chains, "n_prior": n_prior}
+    try:
+        first = {name: size // _FIRST for name, size in run.items()}
+        if worst(joint_test(model, seed, **first, **options))[1] > REJECT + 2.0:
+            return
+    except (LostChainsError, *ends):
+        pass
+    try:
+        name, size = worst(joint_test(model, seed, **run, **options))
+    except ends:
+        return
+    assert size > REJECT, f"{name} has the largest |z|, {size:.1f}"
+
+
+Models = Mapping[str, Callable[[], Model]]
+
+
+def joint_tests(
+    models: Models,
+    names: Iterable[str] | None = None,
+    *,
+    seeds: Iterable[int] = (0,),
+    change: Callable[[pytest.MonkeyPatch], None] = lambda _: None,
+    **run: Any,
+) -> Any:
+    """A slow test of every model, or of some, and every seed: ``assert_joint`` after a change of
+    how steps are made."""
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", seeds)
+    @pytest.mark.parametrize("name", models if names is None else names)
+    def test(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        change(monkeypatch)
+        assert_joint(models[name](), seed, **run)
+
+    return test
+
+
+def mutant_tests(
+    models: Models,
+    mutants: Mapping[str, Any],
+    name: str = "",
+    *,
+    block: int = 0,
+    own: Mapping[str, Mapping[str, Any]] = types.MappingProxyType({}),
+    **run: Any,
+) -> Any:
+    """A slow test of every mutant: ``assert_rejected`` by the model of this name, or the one beside
+    the mutant.
+
+    A mutant changes what it is given to, a MonkeyPatch; with block it takes nothing and returns
+    changes of a step by blocks of so many users. own: options of some mutants.
+    """
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("mutant", mutants)
+    def test(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        found = mutants[mutant]
+        change, of = found if isinstance(found, tuple) else (found, name)
+        if block:
+            by_blocks(monkeypatch, block)
+            install(monkeypatch, *change())
+        else:
+            change(monkeypatch)
+        assert_rejected(models[of](), 0, **{**run, **own.get(mutant, {})})
+
+    return test
 
 
 def worst(scores: Mapping[str, float]) -> tuple[str, float]:

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate
 
 import dualview as dv
-from checks import REJECT, assert_joint, joint_test, mutate, worst
+from checks import assert_joint, assert_rejected, mutate
 from dualview.errors import InputError
 from dualview.model import Model
 from dualview.numerics import slice_sampling
@@ -124,7 +124,7 @@ def test_a_step_without_the_discount_of_new_clusters_is_rejected():
             rng, Model(ChineseRestaurant(Gamma(2.0, 2.0)), own.features, n_users=6), state
         )
 
-    assert worst(joint_test(model(), seed=2, step=step))[1] > REJECT
+    assert_rejected(model(), 2, step=step)
 
 
 def test_a_concentration_that_forgets_the_clusters_is_rejected():

@@ -1,7 +1,7 @@
 """What behaviors, engines and predictions hand each other."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -241,9 +241,11 @@ def posterior_means(squares: Array, weighted: Array, penalty: float) -> Array:
     return np.asarray(np.linalg.solve(matrices, weighted[..., None])[..., 0], dtype=float)
 
 
-def with_field(record: _Record, name: str, value: Any) -> _Record:
-    """A frozen record with another value of one field; what was computed from the others is
-    kept."""
+def with_field(record: _Record, name: str, value: Any, stale: Sequence[str] = ()) -> _Record:
+    """A frozen record with another value of one field; what was computed is kept, except for the
+    names in stale."""
     other = copy.copy(record)
     object.__setattr__(other, name, value)
+    for computed in stale:
+        other.__dict__.pop(computed, None)
     return other

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from checks import (
-    REJECT,
     LostChainsError,
     assert_joint,
+    assert_rejected,
     by_blocks,
     changed,
     gibbs_step,
     install,
-    joint_test,
-    worst,
+    joint_tests,
 )
 from dualview.engines.gibbs import GibbsEngine, steps
 from dualview.engines.gibbs.moves import assignment, split_merge
@@ -65,17 +64,7 @@ def test_few_chains_leave_the_joint_prior_as_it_is(name: str) -> None:
     assert_joint(MODELS[name](), seed=0, n_chains=120, n_prior=2000)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is_again(name: str, seed: int) -> None:
-    assert_joint(MODELS[name](), seed)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, seeds=range(2))
 
 
 @pytest.mark.slow
@@ -110,13 +99,13 @@ def five_steps(rng: np.random.Generator, made: Model, state: State) -> State:
     return state
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["process", "two numbers, a prior of agreement, process", "Pitman-Yor"]
+test_with_many_splits_and_merges = joint_tests(
+    MODELS,
+    ["process", "two numbers, a prior of agreement, process", "Pitman-Yor"],
+    change=many_splits,
+    length=30,
+    step=five_steps,
 )
-def test_with_many_splits_and_merges(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    many_splits(monkeypatch)
-    assert_joint(MODELS[name](), seed=0, length=30, step=five_steps)
 
 
 THREADS = {
@@ -129,9 +118,9 @@ THREADS = {
 }
 
 
-@pytest.mark.parametrize("name", [slow("threads, process"), slow("threads, three clusters")])
-def test_conjugate_likelihoods_in_one_call(name: str) -> None:
-    assert_joint(THREADS[name](), seed=0)
+test_conjugate_likelihoods_in_one_call = joint_tests(
+    THREADS, ["threads, process", "threads, three clusters"]
+)
 
 
 def test_steps_do_not_depend_on_how_many_are_asked_for() -> None:
@@ -163,11 +152,7 @@ def test_steps_do_not_depend_on_how_many_are_asked_for() -> None:
             assert (share, log_joint) == pytest.approx((other_share, other_log_joint), rel=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["process", "link, three clusters"])
-def test_by_blocks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    by_blocks(monkeypatch)
-    assert_joint(MODELS[name](), seed=0)
+test_by_blocks = joint_tests(MODELS, ["process", "link, three clusters"], change=by_blocks)
 
 
 ASSIGNMENTS = {
@@ -190,12 +175,4 @@ ASSIGNMENTS = {
 def test_mutant_of_assignments_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     by_blocks(monkeypatch)
     install(monkeypatch, ASSIGNMENTS[name]())
-    assert_rejected("process", n_chains=500)
-
-
-def assert_rejected(name: str, **options: Any) -> None:
-    try:
-        found = joint_test(MODELS[name](), seed=0, **options)
-    except LostChainsError:
-        return
-    assert worst(found)[1] > REJECT
+    assert_rejected(MODELS["process"](), 0, n_chains=500, ends=(LostChainsError,))

@@ -9,18 +9,15 @@ import pytest
 from scipy import sparse
 
 from checks import (
-    REJECT,
     LostChainsError,
     assert_joint,
     by_blocks,
     changed,
-    changed_inside,
     gibbs_step,
     install,
-    joint_test,
+    joint_tests,
+    mutant_tests,
     mutate,
-    rebind,
-    worst,
 )
 from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import logit_location, noise
@@ -107,17 +104,7 @@ def test_few_chains_of_choices_leave_the_joint_prior_as_it_is() -> None:
     assert_joint(MODELS["choices, process"](), seed=0, n_chains=60, n_prior=1000)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is_again(name: str, seed: int) -> None:
-    assert_joint(MODELS[name](), seed)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, seeds=range(2))
 
 
 def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
@@ -125,12 +112,12 @@ def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
     return gibbs_step(rng, model, gibbs_step(rng, model, state))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["choices, process", "regressions, process", "noise by cluster, process"]
+test_two_steps_to_a_data_set = joint_tests(
+    MODELS,
+    ["choices, process", "regressions, process", "noise by cluster, process"],
+    length=30,
+    step=two_steps,
 )
-def test_two_steps_to_a_data_set(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0, length=30, step=two_steps)
 
 
 BY_BLOCKS = [
@@ -141,15 +128,10 @@ BY_BLOCKS = [
 BY_BLOCKS += ["choices, process", "noise by cluster, process"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BY_BLOCKS)
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two users at a time, as with very many: what their observations say, clusters, then
-    vectors."""
-    by_blocks(monkeypatch)
-    assert_joint(MODELS[name](), seed=0)
+# What users' observations say, clusters, then vectors.
+test_sampler_by_blocks_leaves_the_joint_prior_as_it_is = joint_tests(
+    MODELS, BY_BLOCKS, change=by_blocks
+)
 
 
 def noise_counts_users(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +208,7 @@ def vectors_from_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
         "evidence(mean, factor, 0.0, message)",
     )
     by_blocks(monkeypatch)
-    install(monkeypatch, changed_inside(blocks.draw_latents, settle=deaf))
+    install(monkeypatch, changed(blocks.draw_latents, settle=deaf))
 
 
 def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,16 +221,16 @@ def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 def clusters_noise_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The degrees of freedom of each cluster's noise without its observations."""
     law = mutate(noise.noise_law, "prior_dof + count", "prior_dof + 0.0 * count")
-    wrong = rebind(noise.draw_noise, noise_law=law)
+    wrong = mutate(noise.draw_noise, noise_law=law)
     by_blocks(monkeypatch)
-    install(monkeypatch, changed_inside(noise.redraw_noises, draw_noise=wrong))
+    install(monkeypatch, changed(noise.redraw_noises, draw_noise=wrong))
 
 
 def location_with(monkeypatch: pytest.MonkeyPatch, density: Any) -> None:
     """The move of clusters with their users by slices of another density."""
-    draw_step = rebind(logit_location.draw_step, _sample_step=sampler(density, reach=50))
+    draw_step = mutate(logit_location.draw_step, _sample_step=sampler(density, reach=50))
     monkeypatch.setattr(
-        logit_location, "draw_steps", rebind(logit_location.draw_steps, draw_step=draw_step)
+        logit_location, "draw_steps", mutate(logit_location.draw_steps, draw_step=draw_step)
     )
 
 
@@ -377,19 +359,11 @@ RUN_AWAY = {
     "location-leaves-users-behind",
 }  # odds get ever larger, out of range
 
-CHAINS: dict[str, Any] = {
-    "location-takes-all-for-yes": {"n_chains": 500}
-}  # of which 250 do not tell
+OWN: dict[str, Any] = {
+    mutant: {"ends": (LostChainsError, RuntimeWarning)} for mutant in RUN_AWAY
+} | {
+    "location-takes-all-for-yes": {"n_chains": 500}  # 250 do not tell
+}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    install, name = MUTANTS[mutant]
-    install(monkeypatch)
-    try:
-        _, size = worst(joint_test(MODELS[name](), seed=0, **CHAINS.get(mutant, {})))
-    except (LostChainsError, RuntimeWarning):  # either fails the test of a right sampler too
-        assert mutant in RUN_AWAY
-    else:
-        assert size > REJECT
+test_mutant_is_rejected = mutant_tests(MODELS, MUTANTS, own=OWN)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import REJECT, assert_joint, joint_test, worst
+from checks import assert_joint, assert_rejected, joint_tests
 from dualview.behaviors.likelihoods import threads
 from dualview.behaviors.likelihoods.regression import ByCoefficients
 from dualview.behaviors.likelihoods.threads import ThreadRegression
@@ -63,13 +63,13 @@ def two_steps(rng: np.random.Generator, model: Model, state: State) -> State:
     return state
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_without_any_joint_draw_two_steps_to_a_data_set(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(threads, "_JOINT_SHARE_WITH_COVARIATES", 0.0)
-    assert_joint(MODELS[name](), seed=1, length=30, step=two_steps)
+test_without_any_joint_draw_two_steps_to_a_data_set = joint_tests(
+    MODELS,
+    seeds=[1],
+    change=lambda patch: patch.setattr(threads, "_JOINT_SHARE_WITH_COVARIATES", 0.0),
+    length=30,
+    step=two_steps,
+)
 
 
 def users_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,4 +92,4 @@ def the_first_outcome_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("mutant", [users_are_forgotten, the_first_outcome_stays])
 def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
-    assert worst(joint_test(MODELS["one cluster"](), seed=0, n_chains=250))[1] > REJECT
+    assert_rejected(MODELS["one cluster"](), 0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from checks import REJECT, assert_joint, joint_test, mutate, worst
+from checks import joint_tests, mutant_tests, mutate
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import effects as effects_module
@@ -131,20 +131,16 @@ MODELS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["groups, link, process", "groups, one cluster", "groups, pooled, process"]
+# By conjugate gradients, as with very many levels.
+test_without_ever_forming_the_matrix = joint_tests(
+    MODELS,
+    ["groups, link, process", "groups, one cluster", "groups, pooled, process"],
+    seeds=[1],
+    change=lambda monkeypatch: monkeypatch.setattr(effects_draw, "MOST_DENSE", 0),
 )
-def test_without_ever_forming_the_matrix(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By conjugate gradients, as with very many levels."""
-    monkeypatch.setattr(effects_draw, "MOST_DENSE", 0)
-    assert_joint(MODELS[name](), seed=1)
 
 
 def vectors_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,16 +233,10 @@ MUTANTS = {
 }
 
 
-FAINT = {"vectors-count-twice": 600}  # chains
+FAINT = {"vectors-count-twice": {"n_chains": 600}}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    install, name = MUTANTS[mutant]
-    install(monkeypatch)
-    _, size = worst(joint_test(MODELS[name](), seed=0, n_chains=FAINT.get(mutant, 250)))
-    assert size > REJECT
+test_mutant_is_rejected = mutant_tests(MODELS, MUTANTS, own=FAINT)
 
 
 def recentering_misfit(name: str) -> float:

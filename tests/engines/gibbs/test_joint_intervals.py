@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import REJECT, assert_joint, joint_test, statistics, worst
+from checks import joint_tests, mutant_tests, statistics
 from dualview.behaviors.effects import Effects, Scales
 from dualview.behaviors.families import interval
 from dualview.behaviors.families.noise import NoisePrior
@@ -79,10 +79,7 @@ def look(model: Model, state: State) -> dict[str, float]:
     return result
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0, look=look)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, look=look)
 
 
 def far_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,9 +103,5 @@ def noise_of_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", [far_beyond, noise_of_ends])
-def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutant(monkeypatch)
-    _, size = worst(joint_test(MODELS["censored, one cluster"](), seed=0, look=look))
-    assert size > REJECT
+MUTANTS = {"far_beyond": far_beyond, "noise_of_ends": noise_of_ends}
+test_mutant_is_rejected = mutant_tests(MODELS, MUTANTS, "censored, one cluster", look=look)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import REJECT, LostChainsError, assert_joint, joint_test, worst
+from checks import joint_tests, mutant_tests
 from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.behaviors.likelihoods.linked import LinearLink, LinkedLikelihood
@@ -55,9 +55,7 @@ def slow(case: Any) -> Any:
     return pytest.param(case, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name", [slow(name) for name in MODELS])
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS)
 
 
 def slopes_given_latent_forget_prior(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,17 +104,7 @@ MUTANTS = {
     "precision-counts-one-less": precision_counts_one_less,
     "joint-draw-forgets-the-shift": joint_draw_forgets_the_shift,
 }
-FAINT = {"slopes-given-latent-forget-prior": 600}  # chains that it takes
+FAINT = {"slopes-given-latent-forget-prior": {"n_chains": 600}}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    MUTANTS[mutant](monkeypatch)
-    try:
-        _, size = worst(
-            joint_test(MODELS["threads, one cluster"](), seed=0, n_chains=FAINT.get(mutant, 250))
-        )
-    except LostChainsError:
-        pytest.fail("chains were lost, which is no verdict")
-    assert size > REJECT
+test_mutant_is_rejected = mutant_tests(MODELS, MUTANTS, "threads, one cluster", own=FAINT)

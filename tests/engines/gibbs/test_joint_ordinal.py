@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from checks import REJECT, assert_joint, joint_test, view_statistics, worst
+from checks import joint_tests, mutant_tests, view_statistics
 from dualview.behaviors.effects import Effects, Scales
 from dualview.behaviors.families import ordinal as families
 from dualview.behaviors.families.ordinal import CutPrior, Known
@@ -82,10 +82,7 @@ def look(model: Model, state: State) -> dict[str, float]:
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0, look=look)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, look=look)
 
 
 def no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,12 +105,8 @@ def one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(families, "level_answers", wrong)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", [no_gap, one_answer])
-def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutant(monkeypatch)
-    _, size = worst(joint_test(MODELS["one cluster"](), seed=0, look=look))
-    assert size > REJECT
+MUTANTS = {"no_gap": no_gap, "one_answer": one_answer}
+test_mutant_is_rejected = mutant_tests(MODELS, MUTANTS, "one cluster", look=look)
 
 
 def test_draws_of_the_prior_are_those_of_its_density() -> None:

@@ -18,16 +18,15 @@ from checks import (
     ACCEPT,
     REJECT,
     Change,
-    assert_joint,
+    assert_rejected,
     batch_scores,
     by_blocks,
     changed,
     gibbs_step,
-    install,
-    joint_test,
+    joint_tests,
+    mutant_tests,
     substituted,
     working_state,
-    worst,
 )
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.behaviors.records import Prior
@@ -92,23 +91,15 @@ def twice(rng: np.random.Generator, model: Model, state: State) -> State:
 RUN: dict[str, Any] = {"n_chains": 200, "length": 20, "n_prior": 3000, "step": twice}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str, seed: int) -> None:
-    assert_joint(MODELS[name](), seed, **RUN)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, seeds=range(3), **RUN)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["latent-GMM", "dual-DP", "dual-DP with covariates", "vectors, process"]
+test_sampler_by_blocks_leaves_the_joint_prior_as_it_is = joint_tests(
+    MODELS,
+    ["latent-GMM", "dual-DP", "dual-DP with covariates", "vectors, process"],
+    change=by_blocks,
+    **RUN,
 )
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two users at a time, and through their threads."""
-    by_blocks(monkeypatch, 2)
-    assert_joint(MODELS[name](), 0, **RUN)
 
 
 def vectors_forget_the_base() -> list[Change]:
@@ -155,16 +146,9 @@ MUTANTS = {
 }
 
 
-@pytest.mark.slow  # each compiles the assignments or the draw of vectors again
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By blocks, where a mutant is a small compiled function of its own."""
-    changes, name = MUTANTS[mutant]
-    by_blocks(monkeypatch, 3)
-    install(monkeypatch, *changes())
-    _, size = worst(joint_test(MODELS[name](), 0, **RUN | {"n_chains": 900}))
-    assert size > REJECT
+test_mutant_is_rejected = pytest.mark.filterwarnings("ignore::RuntimeWarning")(
+    mutant_tests(MODELS, MUTANTS, block=3, **RUN | {"n_chains": 900})
+)
 
 
 @pytest.mark.slow
@@ -177,8 +161,7 @@ def test_covariates_that_bring_another_prior_are_rejected(monkeypatch: pytest.Mo
         "latent_prior",
         lambda self, record: (p := right(self, record))._replace(factors=2.0 * p.factors),
     )
-    _, size = worst(joint_test(MODELS["single with covariates"](), 0, **RUN))
-    assert size > REJECT
+    assert_rejected(MODELS["single with covariates"](), 0, **RUN)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import REJECT, assert_joint, joint_test, view_statistics, worst
+from checks import assert_rejected, joint_tests, view_statistics
 from dualview.behaviors.effects import Effects, Scales
 from dualview.behaviors.families import Orders
 from dualview.behaviors.likelihoods.user_rows import UserRows
@@ -77,10 +77,7 @@ def look(model: Model, state: State) -> dict[str, float]:
     return result
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0, look=look)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, look=look)
 
 
 @pytest.mark.slow
@@ -92,5 +89,4 @@ def test_utilities_that_vary_too_little_are_rejected(monkeypatch: pytest.MonkeyP
         return 0.5 * (locations + right(self, rng, locations))
 
     monkeypatch.setattr(Orders, "drawn_utilities", wrong)
-    _, size = worst(joint_test(MODELS["one cluster"](), seed=0, look=look))
-    assert size > REJECT
+    assert_rejected(MODELS["one cluster"](), 0, look=look)

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from checks import REJECT, LostChainsError, assert_joint, by_blocks, joint_test, worst
+from checks import (
+    LostChainsError,
+    by_blocks,
+    joint_tests,
+    mutant_tests,
+)
 from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import several
 from dualview.behaviors.likelihoods.several import Layout, SeveralLikelihoods
@@ -67,22 +72,14 @@ MODELS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["regression and answers, process", "threads and regression, process"]
+test_sampler_by_blocks_leaves_the_joint_prior_as_it_is = joint_tests(
+    MODELS,
+    ["regression and answers, process", "threads and regression, process"],
+    change=by_blocks,
 )
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two users at a time, as with very many."""
-    by_blocks(monkeypatch)
-    assert_joint(MODELS[name](), seed=0)
 
 
 def with_precision(monkeypatch: pytest.MonkeyPatch, behavior: int, factor: float) -> None:
@@ -132,13 +129,4 @@ MUTANTS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    install, name = MUTANTS[mutant]
-    install(monkeypatch)
-    try:
-        _, size = worst(joint_test(MODELS[name](), seed=0))
-    except LostChainsError:  # fails the test of a right sampler too
-        return
-    assert size > REJECT
+test_mutant_is_rejected = mutant_tests(MODELS, MUTANTS, ends=(LostChainsError,))

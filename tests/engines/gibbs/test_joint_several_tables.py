@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 
 from checks import (
-    REJECT,
     LostChainsError,
-    assert_joint,
+    assert_rejected,
     by_blocks,
     changed,
     install,
-    joint_test,
+    joint_tests,
     statistics,
-    worst,
 )
 from dualview.columns.layout import Layout
 from dualview.engines.gibbs.moves import assignment
@@ -121,24 +119,20 @@ def look(made: Model, state: State) -> dict[str, float]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0, look=look)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, look=look)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["process", "mixed tables"])
-def test_by_blocks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    by_blocks(monkeypatch)
-    assert_joint(MODELS[name](), seed=0, look=look)
+test_by_blocks = joint_tests(MODELS, ["process", "mixed tables"], change=by_blocks, look=look)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["process", "Pitman-Yor", "mixed tables"])
-def test_with_many_splits_and_merges(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    many_splits(monkeypatch)
-    assert_joint(MODELS[name](), seed=0, length=30, step=five_steps, look=look)
+test_with_many_splits_and_merges = joint_tests(
+    MODELS,
+    ["process", "Pitman-Yor", "mixed tables"],
+    change=many_splits,
+    length=30,
+    step=five_steps,
+    look=look,
+)
 
 
 MUTANTS = {
@@ -156,8 +150,5 @@ MUTANTS = {
 def test_mutant_is_rejected(monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
     by_blocks(monkeypatch)
     install(monkeypatch, MUTANTS[mutant]())
-    try:
-        found = joint_test(MODELS["two priors"](), seed=0, n_chains=500, look=look)
-    except (LostChainsError, IndexError):  # the last: a label of a cluster that is gone
-        return
-    assert worst(found)[1] > REJECT
+    ends = (LostChainsError, IndexError)  # the last: a label of a cluster that is gone
+    assert_rejected(MODELS["two priors"](), 0, n_chains=500, ends=ends, look=look)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import REJECT, assert_joint, joint_test, statistics, worst
+from checks import joint_tests, mutant_tests, statistics
 from dualview.behaviors.effects import Effects, Scales
 from dualview.behaviors.families import noise as tails
 from dualview.behaviors.families import student
@@ -73,10 +73,7 @@ def look(model: Model, state: State) -> dict[str, float]:
     return result
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0, look=look)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, look=look)
 
 
 def large_weights(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,9 +93,5 @@ def no_prior_of_dof(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tails, "log_dof_prior", lambda dof: right(dof) - 0.3 * np.asarray(dof))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", [large_weights, no_prior_of_dof])
-def test_mutant_is_rejected(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutant(monkeypatch)
-    _, size = worst(joint_test(MODELS["one cluster"](), seed=0, look=look))
-    assert size > REJECT
+MUTANTS = {"large_weights": large_weights, "no_prior_of_dof": no_prior_of_dof}
+test_mutant_is_rejected = mutant_tests(MODELS, MUTANTS, "one cluster", look=look)

@@ -8,16 +8,15 @@ import pytest
 
 import checks
 from checks import (
-    REJECT,
     LostChainsError,
     assert_joint,
+    assert_rejected,
     by_blocks,
     changed,
     gibbs_step,
-    install,
-    joint_test,
+    joint_tests,
+    mutant_tests,
     mutate,
-    worst,
 )
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.threads import ThreadRegression
@@ -151,27 +150,21 @@ def test_few_chains_leave_the_joint_prior_as_it_is() -> None:
     assert_joint(MODELS["process"](), seed=0, n_chains=60, n_prior=1000, look=statistics)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["table alone", "process", "three clusters", "linked, one cluster", "linked and pooled"]
+test_several_steps_to_a_table_leave_the_joint_prior_as_it_is = joint_tests(
+    MODELS,
+    ["table alone", "process", "three clusters", "linked, one cluster", "linked and pooled"],
+    length=10,
+    step=steps_to_a_table,
+    look=statistics,
 )
-def test_several_steps_to_a_table_leave_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0, length=10, step=steps_to_a_table, look=statistics)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_sampler_leaves_the_joint_prior_as_it_is(name: str) -> None:
-    assert_joint(MODELS[name](), seed=0, look=statistics)
+test_sampler_leaves_the_joint_prior_as_it_is = joint_tests(MODELS, look=statistics)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["process", "three clusters", "pooled", "linked"])
-def test_sampler_by_blocks_leaves_the_joint_prior_as_it_is(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_blocks(monkeypatch, 2)
-    assert_joint(MODELS[name](), seed=0, look=statistics)
+test_sampler_by_blocks_leaves_the_joint_prior_as_it_is = joint_tests(
+    MODELS, ["process", "three clusters", "pooled", "linked"], change=by_blocks, look=statistics
+)
 
 
 MUTANTS = {
@@ -225,34 +218,16 @@ LINKED_MUTANTS = {  # model, function, and the statement that is left out of it
 }
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("mutant", NOMINAL_MUTANTS)
-def test_mutant_of_shares_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    by_blocks(monkeypatch, 3)
-    install(monkeypatch, *NOMINAL_MUTANTS[mutant]())
-    try:
-        _, size = worst(joint_test(MODELS["table alone"](), seed=0, n_chains=400, look=statistics))
-    except LostChainsError:
-        return
-    assert size > REJECT
+without_warnings = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+OF_TABLES: dict[str, Any] = {"block": 3, "ends": (LostChainsError,), "look": statistics}
+test_mutant_of_shares_is_rejected = without_warnings(
+    mutant_tests(MODELS, NOMINAL_MUTANTS, "table alone", n_chains=400, **OF_TABLES)
+)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutant_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    by_blocks(monkeypatch, 3)
-    install(monkeypatch, *MUTANTS[mutant]())
-    try:
-        _, size = worst(
-            joint_test(
-                MODELS["table alone"](), seed=0, length=10, step=steps_to_a_table, look=statistics
-            )
-        )
-    except LostChainsError:
-        return
-    assert size > REJECT
+test_mutant_is_rejected = without_warnings(
+    mutant_tests(MODELS, MUTANTS, "table alone", length=10, step=steps_to_a_table, **OF_TABLES)
+)
 
 
 @pytest.mark.slow
@@ -262,9 +237,5 @@ def test_mutant_of_linked_cells_is_rejected(mutant: str, monkeypatch: pytest.Mon
     name, function, statement = LINKED_MUTANTS[mutant]
     wrong = mutate(getattr(linked_cells, function), statement, f"{statement}0.0 * ")
     monkeypatch.setattr(gaussian_view, function, wrong)
-    _, size = worst(
-        joint_test(
-            MODELS[name](), seed=0, n_chains=500, length=10, step=steps_to_a_table, look=statistics
-        )
-    )
-    assert size > REJECT
+    run = {"n_chains": 500, "length": 10, "step": steps_to_a_table, "look": statistics}
+    assert_rejected(MODELS[name](), 0, **run)

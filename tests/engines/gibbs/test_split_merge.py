@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp, multigammaln
 from scipy.stats import norm
 
 import naive
-from checks import changed, mutate, rebind, substituted
+from checks import changed, mutate, substituted
 from dualview.engines.gibbs.moves import split_merge
 from dualview.engines.gibbs.moves.split_merge import new_proposal, split_and_merge
 from dualview.engines.gibbs.working import Outcome, WorkingLabels, WorkingState
@@ -389,9 +389,9 @@ def with_verb(monkeypatch, **functions):
     """The moves, compiled anew, with other functions of the Gaussian kind."""
     for name, function in functions.items():
         monkeypatch.setitem(dispatch._KINDS[splitting.GaussianSplit], name, function)
-    log_weight = rebind(split_merge.log_weight)
-    weight_of_column = rebind(split_merge.weight_of_column, log_weight=log_weight)
-    return rebind(split_and_merge, weight_of_column=weight_of_column, log_weight=log_weight)
+    log_weight = mutate(split_merge.log_weight)
+    weight_of_column = mutate(split_merge.weight_of_column, log_weight=log_weight)
+    return mutate(split_and_merge, weight_of_column=weight_of_column, log_weight=log_weight)
 
 
 MUTANTS = [

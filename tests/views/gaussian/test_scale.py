@@ -17,7 +17,7 @@ from scipy.special import multigammaln
 from scipy.stats import beta, chi2, norm, uniform, wishart
 
 import naive
-from checks import mutate, rebind
+from checks import mutate
 from dualview.numerics import messages
 from dualview.numerics.slice_sampling import sampler
 from dualview.views.gaussian import scale as scales
@@ -262,7 +262,7 @@ def test_columns_drawn_from_their_law_stay_in_it(n_dims):
 )
 def test_columns_with_an_error_leave_their_law(old, new):
     density = mutate(scales.log_column_density, old, new)
-    kernel = rebind(scales.redraw_columns, _sample_column_scale=sampler(density))
+    kernel = mutate(scales.redraw_columns, _sample_column_scale=sampler(density))
     with pytest.raises(AssertionError, match="KS distance"):
         check_columns(*columns_redrawn_from_the_prior(kernel, 3))
 

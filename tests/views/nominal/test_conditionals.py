@@ -135,7 +135,7 @@ def test_a_concentration_without_the_number_of_users_is_rejected():
     wrong = checks.mutate(conditionals.log_evidence, old, new)
     assert (
         concentration_misfit(
-            checks.rebind(conditionals.log_concentration_density, log_evidence=wrong)
+            checks.mutate(conditionals.log_concentration_density, log_evidence=wrong)
         )
         > 0.5
     )
@@ -145,7 +145,7 @@ def test_a_prior_without_the_number_of_levels_is_rejected():
     """The joint density that the package has is of the same prior, and would be wrong with it."""
     wrong = checks.mutate(conditionals.log_prior, "0.5 * n_levels", "0.5")
     assert (
-        concentration_misfit(checks.rebind(conditionals.log_concentration_density, log_prior=wrong))
+        concentration_misfit(checks.mutate(conditionals.log_concentration_density, log_prior=wrong))
         > 0.5
     )
 

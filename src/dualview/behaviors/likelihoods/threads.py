@@ -24,7 +24,7 @@ from dualview.behaviors.likelihoods.regression import (
 )
 from dualview.behaviors.likelihoods.soft_many_threads import ManyEquations, SoftManyThreads
 from dualview.behaviors.likelihoods.soft_threads import SoftThreads, ThreadEquations
-from dualview.behaviors.records import Params, Prior, Recentered
+from dualview.behaviors.records import Params, Prior, Recentered, with_field
 from dualview.distributions import G, Normal
 from dualview.numerics.messages import Terms
 from dualview.units import Whitening
@@ -42,6 +42,7 @@ _MOST_WITH_GRAM = 1000  # users
 _GRAM_COST = 0.5  # a number of the gram matrix against one of the participation's
 _MOST_FACTORISED = 1000  # coefficients whose precision a variational approximation factorises
 _NOTHING = np.empty(0)
+_OF_OUTCOMES = ("_draw", "_gram", "_equations")  # what is computed from outcomes too
 
 
 @dataclass(frozen=True)
@@ -361,7 +362,8 @@ class ThreadRegression(Likelihood):
     ) -> "ThreadRegression":
         """New outcomes from (M8)."""
         noise = rng.standard_normal(len(self.outcome)) / np.sqrt(params["noise_precision"])
-        return replace(self, outcome=self.expected(latent, params["coefficients"]) + noise)
+        outcome = self.expected(latent, params["coefficients"]) + noise
+        return with_field(self, "outcome", outcome, _OF_OUTCOMES)
 
     def reported(self, params: Params) -> Params:
         """noise_precision and coefficients in the user's units."""

@@ -4,7 +4,7 @@
 latent (U, q).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -210,8 +210,8 @@ class UserRows(Likelihood):
         """Other observations."""
         made = self.family.sample(rng, self.rows(latent, params), self._phi(params))
         if self.values is None:
-            return replace(self, panel=self.panel._replace(outcome=made))
-        return replace(self, values=made)
+            return with_field(self, "panel", self.panel._replace(outcome=made))
+        return with_field(self, "values", made)
 
     def reported(self, params: Params) -> Params:
         found = self.family.reported(self._phi(params))

@@ -186,7 +186,7 @@ class GibbsEngine(Engine):
                 latent, params = model.likelihood.redraw_together(rng, latent, params, terms, prior)
         after = _after(model, working, latent, params)
         last = after if done.unfinished and keep[done.n_steps - 1] else None
-        draws = record_of(model, done.kept, done.n_kept)
+        draws = record_of(model, done.kept, done.n_kept) if done.n_kept else None
         n_clusters = int(np.count_nonzero(working.counts))
         return after, Info(n_clusters, working.outcome.n_opened, done.n_steps, draws, last)
 
