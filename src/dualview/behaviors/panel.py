@@ -32,8 +32,7 @@ from dualview.behaviors.ids import (
     whole_numbers,
 )
 from dualview.behaviors.leave_one_out import LeaveOneOut, UsersLeaveOneOut
-from dualview.behaviors.likelihoods.likely import likely_prior
-from dualview.behaviors.likelihoods.user_rows import UserRows
+from dualview.behaviors.likelihoods.user_rows import UserRows, likely_prior
 from dualview.behaviors.predictor import LinearBehavior
 from dualview.behaviors.records import (
     Array,

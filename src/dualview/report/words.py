@@ -1,7 +1,7 @@
-"""The sentences of a report."""
+"""The sentences of a report, and its words for observations and for latent numbers."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,8 +10,37 @@ from dualview.posterior import Posterior
 from dualview.posterior.partition import PartitionEstimate, crosstab
 from dualview.posterior.partition.certainty import certainty_text
 from dualview.report.numbers import counted, listed, number, share
-from dualview.report.vocabulary import THREADS, Vocabulary, vocabulary
 from dualview.runs.about_answers import AboutAnswers
+
+
+class Vocabulary(NamedTuple):
+    """Names of an observation, of many, of a user's latent number, and of many; what users are
+    alike in."""
+
+    observation: str
+    observations: str
+    power: str
+    powers: str
+    alike: str
+
+
+THREADS = Vocabulary(
+    "thread", "threads", "catalytic power", "catalytic powers", "in what they add to threads"
+)
+_COEFFICIENTS = ("latent coefficient", "latent coefficients")
+_WORDS = {
+    "regression": Vocabulary("observation", "observations", *_COEFFICIENTS, "in their regressions"),
+    "binary": Vocabulary("answer", "answers", *_COEFFICIENTS, "in what their answers depend on"),
+    "ordinal": Vocabulary("rating", "ratings", *_COEFFICIENTS, "in what their ratings depend on"),
+    "choices": Vocabulary("choice", "choices", *_COEFFICIENTS, "in what they choose by"),
+    "rankings": Vocabulary("ranked item", "ranked items", *_COEFFICIENTS, "in what they rank by"),
+}
+
+
+def vocabulary(about: AboutAnswers | None) -> Vocabulary:
+    """The words for a run; those of threads where it is not one of answers."""
+    return THREADS if about is None else _WORDS[about.kind]
+
 
 NO_LATENT = (
     "The run was fitted without threads or answers, so there are no latent "
