@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualview.checks import words_text
 from dualview.columns import Cells, Columns
 from dualview.posterior import Posterior
 from dualview.posterior.partition import PartitionEstimate, crosstab
 from dualview.posterior.partition.certainty import certainty_text
-from dualview.report.numbers import counted, listed, number, share
+from dualview.report.numbers import counted, number, share
 from dualview.runs.about_answers import AboutAnswers
 
 
@@ -85,7 +86,7 @@ def _data_sentence(post: Posterior, about: AboutAnswers | None) -> str:
     if post.has_features:
         names = fitted_names(post)
         shown = (
-            listed(names)
+            words_text(names)
             if len(names) <= 12
             else f"{', '.join(names[:12])} and {len(names) - 12} more"
         )
@@ -216,7 +217,7 @@ def standing(names: list[str], values: Any, order: list[int]) -> str:
 
 def _some(names: list[str]) -> str:
     return (
-        listed(names)
+        words_text(names)
         if len(names) <= _MOST_NAMES
         else f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
     )
@@ -275,9 +276,8 @@ def map_intro(
 ) -> str:
     text = "One marker per user, by role. Point at a marker, or touch it, to see the user."
     if has_features and len(chosen) > 1:
-        text += (
-            f" It starts with the two features that distinguish the roles best, {listed(chosen)}"
-        )
+        both = words_text(chosen)
+        text += f" It starts with the two features that distinguish the roles best, {both}"
         text += (
             f"; you can choose others, or {called.power}."
             if has_latent
@@ -371,7 +371,7 @@ def _calibration(scores: dict[str, Any]) -> str:
             f"Intervals are calibrated: the {share(level)} intervals contain {share(inside)} "
             "of the outcomes."
         )
-    return f"Not all intervals are calibrated: {listed(parts)}."
+    return f"Not all intervals are calibrated: {words_text(parts)}."
 
 
 def _fault(inside: float, level: float) -> str:
@@ -417,7 +417,8 @@ def calibration_alt(scores: dict[str, Any]) -> str:
         f"{share(inside)} inside the {share(level)} interval"
         for level, inside in scores["coverage"]
     ]
-    return f"Share of outcomes inside central intervals against their probability: {listed(parts)}."
+    inside = words_text(parts)
+    return f"Share of outcomes inside central intervals against their probability: {inside}."
 
 
 def verdict_headline(converged: bool, approximated: bool) -> str:
