@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.stats import gamma, invgamma, multivariate_normal, wishart
+from scipy.stats import gamma, multivariate_normal, wishart
 
-from dualview.distributions import G, InverseG, Normal, Wishart
+from dualview.distributions import G, Normal, Wishart
 from yardsticks import check_law, positive_definite
 
 DIMS = [1, 2, 5]
@@ -49,12 +49,3 @@ def test_g_is_the_wishart_law_of_one_dimension():
         assert G(3.3, 0.7).log_density(x) == pytest.approx(
             Wishart(3.3, np.array([[0.7]])).log_density(np.array([[x]]))
         )
-
-
-@pytest.mark.parametrize(("dof", "inverse_scale"), [(1.0, 1.0), (5.0, 0.01)])
-def test_inverse_g_is_an_inverse_gamma_law(dof, inverse_scale):
-    law, twin = InverseG(dof, inverse_scale), invgamma(dof / 2, scale=inverse_scale / 2)
-    for x in twin.ppf([0.01, 0.5, 0.9]):
-        assert law.log_density(x) == pytest.approx(twin.logpdf(x))
-    rng = np.random.default_rng(2)
-    check_law([law.draw(rng) for _ in range(3000)], twin.cdf)

@@ -5,7 +5,7 @@ import decimal
 import numbers as abstract
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +191,7 @@ def refuse_repeated_columns(table: Any, name: str) -> None:
         return
     repeated = sorted({column for column in names if names.count(column) > 1})
     raise InputError(
-        f"{name} must name each column once; more than once: {_listed(repeated)}. Rename or "
+        f"{name} must name each column once; more than once: {listed(repeated)}. Rename or "
         "drop them."
     )
 
@@ -371,15 +371,21 @@ def rows_text(mask: Any) -> str:
     rows = np.flatnonzero(mask)
     if len(rows) == 1:
         return f"row {rows[0]}"
-    return f"rows {_listed([str(r) for r in rows])}"
+    return f"rows {listed([str(r) for r in rows])}"
 
 
 def names_text(names: list[str], mask: Any) -> str:
     """'age, height' or 'a, b, c, d, e, … (40 in all)'."""
-    return _listed([name for name, chosen in zip(names, mask, strict=True) if chosen])
+    return listed([name for name, chosen in zip(names, mask, strict=True) if chosen])
 
 
-def _listed(words: list[str]) -> str:
+def words_text(words: Sequence[str]) -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def listed(words: Sequence[str]) -> str:
+    """The first few of some words for a message."""
     more = f", … ({len(words)} in all)" if len(words) > _SHOWN else ""
     return ", ".join(words[:_SHOWN]) + more
 

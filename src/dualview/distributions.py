@@ -141,19 +141,6 @@ class G(NamedTuple):
         return float(2.0 * rng.standard_gamma(0.5 * self.dof) / self.inverse_scale)
 
 
-class InverseG(NamedTuple):
-    """The distribution of x with 1/x ~ G(dof, 1/inverse_scale)."""
-
-    dof: float
-    inverse_scale: float
-
-    def log_density(self, x: float) -> float:
-        return G(self.dof, self.inverse_scale).log_density(1.0 / x) - 2.0 * math.log(x)
-
-    def draw(self, rng: np.random.Generator) -> float:
-        return 1.0 / G(self.dof, self.inverse_scale).draw(rng)
-
-
 def log_gammas(rng: np.random.Generator, shape: Array) -> Array:
     """Logarithms of gamma draws, which keep their digits where the shape is tiny: Γ(a) = Γ(a + 1)
     U^(1/a)."""

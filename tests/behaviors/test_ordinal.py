@@ -12,7 +12,7 @@ from dualview.behaviors.families import LevelMixture, Levels, OrdinalOutcome, Pa
 from dualview.behaviors.families.ordinal import CutPrior, OrdinalFamily, cut_density
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
-from dualview.numerics.python_slices import slice_sample
+from dualview.numerics.slice_sampling import slice_sample
 from dualview.units import GaussianPrior
 
 N_USERS, CUTS = 8, np.array([-1.0, 0.2, 1.5])

@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import naive
-from dualview.numerics.partition_search import distances, growth_of, overlap, overlaps
-from dualview.numerics.similarity import similarity, squared_losses
+from dualview.numerics.partition_search import (
+    distances,
+    growth_of,
+    overlap,
+    overlaps,
+    similarity,
+    squared_losses,
+)
 from yardsticks import python_of
 
 N_LABELS = 5

@@ -15,11 +15,11 @@ from scipy import sparse
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Factor
 from dualview.behaviors.families import BinaryOutcome, Family, LogitFamily, Outcome
-from dualview.behaviors.ids import Labelled, checked_ids, counted, id_text, is_labelled, listed
+from dualview.behaviors.ids import Labelled, checked_ids, counted, id_text, is_labelled
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.behaviors.records import Array, Params
-from dualview.checks import as_array, column_names, index_names, is_learned, numbers
+from dualview.checks import as_array, column_names, index_names, is_learned, listed, numbers
 from dualview.errors import DataWarning, InputError
 from dualview.files.digests import digest
 from dualview.units import GaussianPrior, Whitening

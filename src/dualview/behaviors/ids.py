@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.checks import is_missing
+from dualview.checks import is_missing, listed
 from dualview.errors import InputError, InputTypeError
 
 _SHOWN = 5
@@ -161,12 +161,6 @@ def are_numbers(ids: Sequence[str]) -> bool:
 def counted(n: int) -> list[str]:
     """Ids of n users who are known by position."""
     return [str(user) for user in range(n)]
-
-
-def listed(ids: Sequence[str]) -> str:
-    """The first few of some ids for a message."""
-    more = f", … ({len(ids)} in all)" if len(ids) > _SHOWN else ""
-    return ", ".join(ids[:_SHOWN]) + more
 
 
 def whole_numbers(values: NDArray[Any]) -> NDArray[np.int64] | None:

@@ -26,14 +26,12 @@ from dualview.behaviors.ids import (
     is_labelled,
     joined_ids,
     known_and_new,
-    listed,
     places_among,
     places_of_ids,
     whole_numbers,
 )
 from dualview.behaviors.leave_one_out import LeaveOneOut, UsersLeaveOneOut
-from dualview.behaviors.likelihoods.likely import likely_prior
-from dualview.behaviors.likelihoods.user_rows import UserRows
+from dualview.behaviors.likelihoods.user_rows import UserRows, likely_prior
 from dualview.behaviors.predictor import LinearBehavior
 from dualview.behaviors.records import (
     Array,
@@ -48,6 +46,7 @@ from dualview.checks import (
     as_array,
     chosen_rows,
     column_names,
+    listed,
     names_text,
     numbers,
     refuse_repeated_columns,

@@ -22,7 +22,6 @@ from dualview.behaviors.ids import (
     has_numbers,
     joined_ids,
     known_and_new,
-    listed,
     places_among,
 )
 from dualview.behaviors.leave_one_out import MOST_WHOLE, ThreadsLeaveOneOut
@@ -49,6 +48,7 @@ from dualview.checks import (
     chosen_rows,
     column_names,
     index_names,
+    listed,
     participation_matrix,
     positive_number,
     rows_text,

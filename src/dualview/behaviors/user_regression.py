@@ -36,14 +36,6 @@ from dualview.behaviors.families.noise import (
     Tails,
 )
 from dualview.behaviors.likelihoods.user_rows import UserRows
-from dualview.behaviors.noise import (
-    WITH_DOF,
-    checked_noise,
-    positive_rows,
-    refuse_learnt_noise,
-    residual_variance,
-    worth,
-)
 from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome
 from dualview.behaviors.records import (
@@ -56,6 +48,14 @@ from dualview.behaviors.records import (
     SampledEvidence,
     UserNoise,
     posterior_means,
+)
+from dualview.behaviors.regression_noise import (
+    WITH_DOF,
+    checked_noise,
+    positive_rows,
+    refuse_learnt_noise,
+    residual_variance,
+    worth,
 )
 from dualview.checks import index_names, positive_number, varies
 from dualview.errors import DataWarning, InputError

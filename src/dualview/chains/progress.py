@@ -7,7 +7,6 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from threading import Lock
-from types import TracebackType
 from typing import Self, TextIO
 
 import numpy as np
@@ -104,12 +103,7 @@ class Bar(Watcher):
         """Count and wait for the others alone."""
         self._runs[chain] = False
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._show(time.monotonic(), "\n")
 
     def _show(self, now: float, end: str) -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dualview.behaviors.families import NormalMixture
+from dualview.checks import words_text
 from dualview.errors import DataWarning, InputError
 from dualview.evaluation.comparison import Scores, is_few, scores_of
 from dualview.evaluation.stacking_weights import (
@@ -326,7 +327,7 @@ def _verdict(
     if weights.max() > _ALL:
         sentences = [f"No mixture of the fits predicts better than {names[order[0]]!r} alone."]
     else:
-        sentences = [f"The mixture that predicts best has weights of {_listed(counted)}."]
+        sentences = [f"The mixture that predicts best has weights of {words_text(counted)}."]
     owners: dict[tuple[bool, ...], list[str]] = {}
     for part, has in _PARTS.items():
         own = tuple(has(fit) for fit in fits.values())
@@ -338,7 +339,7 @@ def _verdict(
         low, high = np.quantile(replicates[:, among].sum(axis=1), _INTERVAL)
         ends = (0.0, 1.0) if few else (low, high)
         sentences.append(
-            f"{_lesson(_listed(parts), share, *ends)}: fits with them have {share:.2f} of the "
+            f"{_lesson(words_text(parts), share, *ends)}: fits with them have {share:.2f} of the "
             f"weight ({low:.2f} to {high:.2f})."
         )
     return " ".join(sentences)
@@ -351,10 +352,6 @@ def _lesson(parts: str, share: float, low: float, high: float) -> str:
     if share < _SOME and high < _HALF:
         return f"{parts.capitalize()} do not help"
     return f"It is not clear whether {parts} help"
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _rounded(table: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,6 @@ parent, section, score, length and outcome where the file has them.
 
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from dualview.errors import InputError
@@ -80,12 +79,7 @@ class Archive:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -290,9 +290,14 @@ def check_use(parameters: Parameters, data: Data) -> None:
             f"agreement compares features and behavior; this fit lacks {missing}. Give both, or "
             "agreement=None."
         )
-    if parameters.n_clusters is not None and parameters.n_clusters > data.n_users:
+    check_n_clusters(parameters, data.n_users)
+
+
+def check_n_clusters(parameters: Parameters, n_users: int) -> None:
+    """Raise where more clusters are wanted than there are users."""
+    if parameters.n_clusters is not None and parameters.n_clusters > n_users:
         raise InputError(
-            f"n_clusters must be at most the number of users, {data.n_users}; got "
+            f"n_clusters must be at most the number of users, {n_users}; got "
             f"{parameters.n_clusters}."
         )
 

@@ -32,7 +32,7 @@ from dualview.engines.variational.sharded.workers import (
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
 from dualview.inputs.features import check_room
-from dualview.inputs.parameters import Parameters
+from dualview.inputs.parameters import Parameters, check_n_clusters
 from dualview.inputs.problem import Problem, describe_model
 from dualview.numerics.parallel import n_cores
 from dualview.shards import Shards
@@ -94,11 +94,7 @@ def _check(parameters: Parameters, shards: Shards) -> None:
             f'behavior_prior="{parameters.behavior_prior}" is not for shards: give a '
             "GaussianPrior, or None."
         )
-    if parameters.n_clusters is not None and parameters.n_clusters > shards.n_users:
-        raise InputError(
-            f"n_clusters must be at most the number of users, {shards.n_users}; got "
-            f"{parameters.n_clusters}."
-        )
+    check_n_clusters(parameters, shards.n_users)
     n_kept = parameters.n_kept
     check_room(len(shards.feature_names), n_kept)
     needed = float(_BYTES) * n_kept * shards.n_users

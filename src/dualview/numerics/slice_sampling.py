@@ -4,7 +4,10 @@ Leaves any density as it is, log-concave or not, from its value alone.
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
+
+import numpy as np
 
 from dualview.numerics.compiling import uncached
 from dualview.numerics.streams import random
@@ -69,3 +72,33 @@ def sampler(target, reach=0):
                 right = point
 
     return sample
+
+
+def slice_sample(
+    rng: np.random.Generator, log_density: Callable[[float], float], start: float, width: float
+) -> float:
+    """The next value of a chain that leaves a log density in NumPy code as it is; −inf is outside
+    its support.
+
+    width: about the spread of the density; any width is right.
+    """
+    height = log_density(start) + math.log1p(-rng.random())
+    if not math.isfinite(height):
+        raise ValueError("slice sampling: the density is not finite at its start")
+    left = start - width * rng.random()
+    right = left + width
+    for step, outwards in ((-width, True), (width, False)):
+        for _ in range(_MOST_STEPS):
+            point = left if outwards else right
+            if not log_density(point) > height:
+                break
+            left, right = (left + step, right) if outwards else (left, right + step)
+        else:
+            raise ValueError(
+                "slice sampling: a tail does not fall; the density has no finite integral"
+            )
+    while True:
+        point = left + (right - left) * rng.random()
+        if log_density(point) >= height or not left < right:
+            return point
+        left, right = (point, right) if point < start else (left, point)

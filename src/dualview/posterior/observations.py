@@ -1,19 +1,17 @@
 """The observations of a posterior's fit, and its model with them, for its prior and for checks."""
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dualview.behaviors import Behavior, Likelihood, SeveralBehaviors
 from dualview.behaviors.ids import Rows
 from dualview.errors import InputError, InputTypeError
 from dualview.model import Model
+from dualview.posterior.draws.fit_facts import FitFacts
 from dualview.units import GaussianPrior
 
-if TYPE_CHECKING:
-    from dualview.posterior.posterior import Posterior
 
-
-def fitted_model(post: "Posterior", behavior: Behavior | None) -> Model:
+def fitted_model(post: FitFacts, behavior: Behavior | None) -> Model:
     """The model that was fitted, in working units; behavior has the observations of the fit, None
     where there were none."""
     if "features" in post.spec.units and post.features is None and post.cells is None:
@@ -24,7 +22,7 @@ def fitted_model(post: "Posterior", behavior: Behavior | None) -> Model:
     return post.spec.build(post.features, post.cells, _likelihood(post, behavior), post.n_users)
 
 
-def _likelihood(post: "Posterior", behavior: Behavior | None) -> Likelihood | None:
+def _likelihood(post: FitFacts, behavior: Behavior | None) -> Likelihood | None:
     if "behavior" not in post.spec.units:
         return None
     assert behavior is not None
@@ -35,7 +33,7 @@ def _likelihood(post: "Posterior", behavior: Behavior | None) -> Likelihood | No
     return likelihood
 
 
-def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | None:
+def observations_of(post: FitFacts, behavior: Behavior | None) -> Behavior | None:
     """The observations of the fit: those given, checked to be of the fit, or those that the
     posterior was made with."""
     if "behavior" not in post.spec.units:
@@ -65,7 +63,7 @@ def observations_of(post: "Posterior", behavior: Behavior | None) -> Behavior | 
     return found
 
 
-def _of_the_users(post: "Posterior", fitted: Behavior, behavior: Any) -> Behavior:
+def _of_the_users(post: FitFacts, fitted: Behavior, behavior: Any) -> Behavior:
     """Observations with the users in the order of the fit."""
     rows = Rows(post.n_users, fitted.users)
     if isinstance(fitted, SeveralBehaviors):
@@ -73,7 +71,7 @@ def _of_the_users(post: "Posterior", fitted: Behavior, behavior: Any) -> Behavio
     return behavior if type(behavior) is not type(fitted) else behavior.matched(rows)
 
 
-def _check_same(post: "Posterior", behavior: Behavior) -> None:
+def _check_same(post: FitFacts, behavior: Behavior) -> None:
     fitted = post.behavior
     assert fitted is not None
     if type(behavior) is not type(fitted) or len(behavior) != post.n_users:

@@ -22,7 +22,6 @@ from dualview.partitions.agreement import AgreementPrior, agreement_priors
 from dualview.partitions.alpha import concentration, concentration_from_text
 from dualview.partitions.choice import partition_prior, partition_process
 from dualview.partitions.priors import PartitionPrior
-from dualview.posterior.prediction.user_features import slope_units
 from dualview.units import Whitening
 from dualview.views import BlockedView, GaussianView, Observed
 from dualview.views.features import feature_kinds
@@ -163,7 +162,7 @@ class ModelSpec:
             design = Model.design(working, others)
             n_levels = design.shape[1] - (0 if working is None else working.shape[1])
             likelihood = LinkedLikelihood.of(
-                likelihood, design, self.units["behavior"], slope_units(units, n_levels)
+                likelihood, design, self.units["behavior"], _slope_units(units, n_levels)
             )
         return Model(
             self.partition_prior,
@@ -190,3 +189,9 @@ def _units_of(tree: xr.DataTree) -> dict[str, Whitening]:
         view: Whitening(*(np.asarray(group[f"{view}.{part}"].values) for part in _UNITS))
         for view in views
     }
+
+
+def _slope_units(units: Whitening | None, n_levels: int) -> Whitening:
+    """Units of the columns that a link follows, given those of the numbers among them."""
+    nothing = Whitening(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
+    return (nothing if units is None else units).with_others(n_levels)

@@ -9,7 +9,7 @@ from dualview.posterior import Posterior, diagnostics
 from dualview.report import words
 from dualview.report.numbers import number
 from dualview.report.pictures import chain_lines
-from dualview.report.vocabulary import THREADS, Vocabulary
+from dualview.report.words import THREADS, Vocabulary
 
 _FIRST = ("n_clusters", "log alpha", "log noise_precision", "mean latent", "log_joint")
 _MOST_ROWS = 10

@@ -35,7 +35,7 @@ from dualview.report.fits import fits_section
 from dualview.report.model_fit import model_fit_section
 from dualview.report.numbers import decimals, estimate, number, rounded, share, value_text
 from dualview.report.settings import settings_section
-from dualview.report.vocabulary import vocabulary
+from dualview.report.words import vocabulary
 from dualview.runs.about_answers import read_about
 from dualview.runs.run import load_run
 

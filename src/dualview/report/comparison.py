@@ -9,8 +9,9 @@ to think of it.
 import math
 from typing import Any
 
+from dualview.checks import words_text
 from dualview.errors import FileError
-from dualview.report.numbers import listed, number, share
+from dualview.report.numbers import number, share
 
 NO_EVALUATION = (
     "This run was not compared with other models: there is no evaluation.json. "
@@ -110,7 +111,7 @@ def _convergence(evaluation: dict[str, Any]) -> str:
         name for name, converged in evaluation.get("converged", {}).items() if not converged
     ]
     return (
-        f"Chains that have not converged: those of the {listed(doubtful)} model."
+        f"Chains that have not converged: those of the {words_text(doubtful)} model."
         if doubtful
         else ""
     )

@@ -8,7 +8,7 @@ from typing import Any
 from dualview.posterior import Posterior
 from dualview.report.numbers import tenths
 from dualview.report.pictures import Axis
-from dualview.report.vocabulary import THREADS, Vocabulary
+from dualview.report.words import THREADS, Vocabulary
 from dualview.runs.comparison import FILE, Fit, Ranking, own_digest
 
 NOT_COMPARED = (

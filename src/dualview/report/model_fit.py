@@ -5,9 +5,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+from dualview.checks import words_text
 from dualview.posterior import Posterior
 from dualview.posterior.checks.model_checks import VERDICTS, Check
-from dualview.report.numbers import listed, number
+from dualview.report.numbers import number
 from dualview.report.pictures import levels
 from dualview.runs.checks import read_checks
 from dualview.runs.comparison import own_digest
@@ -33,7 +34,7 @@ def model_fit_section(folder: Path, post: Posterior) -> dict[str, Any]:
         "headline": headline(checks),
         "rows": [_row(check) for check in ordered],
         "picture": levels(kept) if kept else None,
-        "alt": f"Histograms of levels of {listed(list(kept))}; if the model is right, 95 % of "
+        "alt": f"Histograms of levels of {words_text(list(kept))}; if the model is right, 95 % of "
         "the bars end in the band.",
     }
 
@@ -44,8 +45,8 @@ def headline(checks: list[Check]) -> str:
     doubtful = [check.name for check in checks if check.verdict == VERDICTS[1]]
     if not wrong and not doubtful:
         return f"All {len(checks)} checks are fine."
-    parts = [f"the model is wrong in: {listed(wrong)}"] if wrong else []
-    parts += [f"look at: {listed(doubtful)}"] if doubtful else []
+    parts = [f"the model is wrong in: {words_text(wrong)}"] if wrong else []
+    parts += [f"look at: {words_text(doubtful)}"] if doubtful else []
     return (
         f"Of {len(checks)} checks, {len(checks) - len(wrong) - len(doubtful)} are fine; "
         f"{'; '.join(parts)}."

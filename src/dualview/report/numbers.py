@@ -69,8 +69,3 @@ def rounded(values: NDArray[np.floating], digits: int = 4) -> list[Any]:
 def counted(n: int, one: str, many: str) -> str:
     """'1 user', '1,234 users'."""
     return f"{n:,} {one if n == 1 else many}"
-
-
-def listed(words: list[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

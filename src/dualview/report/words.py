@@ -1,17 +1,47 @@
-"""The sentences of a report."""
+"""The sentences of a report, and its words for observations and for latent numbers."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualview.checks import words_text
 from dualview.columns import Cells, Columns
 from dualview.posterior import Posterior
 from dualview.posterior.partition import PartitionEstimate, crosstab
 from dualview.posterior.partition.certainty import certainty_text
-from dualview.report.numbers import counted, listed, number, share
-from dualview.report.vocabulary import THREADS, Vocabulary, vocabulary
+from dualview.report.numbers import counted, number, share
 from dualview.runs.about_answers import AboutAnswers
+
+
+class Vocabulary(NamedTuple):
+    """Names of an observation, of many, of a user's latent number, and of many; what users are
+    alike in."""
+
+    observation: str
+    observations: str
+    power: str
+    powers: str
+    alike: str
+
+
+THREADS = Vocabulary(
+    "thread", "threads", "catalytic power", "catalytic powers", "in what they add to threads"
+)
+_COEFFICIENTS = ("latent coefficient", "latent coefficients")
+_WORDS = {
+    "regression": Vocabulary("observation", "observations", *_COEFFICIENTS, "in their regressions"),
+    "binary": Vocabulary("answer", "answers", *_COEFFICIENTS, "in what their answers depend on"),
+    "ordinal": Vocabulary("rating", "ratings", *_COEFFICIENTS, "in what their ratings depend on"),
+    "choices": Vocabulary("choice", "choices", *_COEFFICIENTS, "in what they choose by"),
+    "rankings": Vocabulary("ranked item", "ranked items", *_COEFFICIENTS, "in what they rank by"),
+}
+
+
+def vocabulary(about: AboutAnswers | None) -> Vocabulary:
+    """The words for a run; those of threads where it is not one of answers."""
+    return THREADS if about is None else _WORDS[about.kind]
+
 
 NO_LATENT = (
     "The run was fitted without threads or answers, so there are no latent "
@@ -56,7 +86,7 @@ def _data_sentence(post: Posterior, about: AboutAnswers | None) -> str:
     if post.has_features:
         names = fitted_names(post)
         shown = (
-            listed(names)
+            words_text(names)
             if len(names) <= 12
             else f"{', '.join(names[:12])} and {len(names) - 12} more"
         )
@@ -189,7 +219,7 @@ def standing(names: list[str], values: Any, order: list[int]) -> str:
 
 def _some(names: list[str]) -> str:
     return (
-        listed(names)
+        words_text(names)
         if len(names) <= _MOST_NAMES
         else f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
     )
@@ -248,9 +278,8 @@ def map_intro(
 ) -> str:
     text = "One marker per user, by role. Point at a marker, or touch it, to see the user."
     if has_features and len(chosen) > 1:
-        text += (
-            f" It starts with the two features that distinguish the roles best, {listed(chosen)}"
-        )
+        both = words_text(chosen)
+        text += f" It starts with the two features that distinguish the roles best, {both}"
         text += (
             f"; you can choose others, or {called.power}."
             if has_latent
@@ -344,7 +373,7 @@ def _calibration(scores: dict[str, Any]) -> str:
             f"Intervals are calibrated: the {share(level)} intervals contain {share(inside)} "
             "of the outcomes."
         )
-    return f"Not all intervals are calibrated: {listed(parts)}."
+    return f"Not all intervals are calibrated: {words_text(parts)}."
 
 
 def _fault(inside: float, level: float) -> str:
@@ -390,7 +419,8 @@ def calibration_alt(scores: dict[str, Any]) -> str:
         f"{share(inside)} inside the {share(level)} interval"
         for level, inside in scores["coverage"]
     ]
-    return f"Share of outcomes inside central intervals against their probability: {listed(parts)}."
+    inside = words_text(parts)
+    return f"Share of outcomes inside central intervals against their probability: {inside}."
 
 
 def verdict_headline(converged: bool, approximated: bool) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dualview.checks import words_text
 from dualview.errors import ConvergenceWarning, InputError
 from dualview.evaluation.comparison import is_few, scores_of, standing, table_of
 from dualview.evaluation.stacking import Stack, stack_scores
@@ -127,14 +128,14 @@ class Ranking:
             )
         elif close:
             said += (
-                f"predicts best, but {_listed(close)} cannot be distinguished from it: the "
+                f"predicts best, but {words_text(close)} cannot be distinguished from it: the "
                 "difference is within two standard "
                 "errors, or below 4."
             )
         elif doubtful:
             said += (
                 "predicts best according to the reliable scores; the rank of "
-                f"{_listed(doubtful)} is uncertain."
+                f"{words_text(doubtful)} is uncertain."
             )
         else:
             said += (
@@ -142,13 +143,13 @@ class Ranking:
                 "clearly behind."
             )
         if close and doubtful:
-            said += f" The rank of {_listed(doubtful)} is uncertain."
+            said += f" The rank of {words_text(doubtful)} is uncertain."
         sentences = [said]
         unsure = [f"{fit.unsure:,} in {fit.name!r}" for fit in self.fits if fit.unsure]
         if unsure:
             left_out = "Users" if self.by == "user" else self.observations.capitalize()
             sentences.append(
-                f"{left_out} with unreliable scores: {_listed(unsure)}. Without such a "
+                f"{left_out} with unreliable scores: {words_text(unsure)}. Without such a "
                 f"{left_out.lower()[:-1]} the fit would "
                 f"be very different. To score every {self.observations[:-1]} by a fit without "
                 "it, add --folds 5."
@@ -160,7 +161,7 @@ class Ranking:
         unfinished = [repr(fit.name) for fit in self.fits if not fit.converged]
         if unfinished:
             sentences.append(
-                f"The chains of {_listed(unfinished)} have not converged: scores are "
+                f"The chains of {words_text(unfinished)} have not converged: scores are "
                 "provisional. Draw more."
             )
         return [*sentences, self.stacking] if self.stacking else sentences
@@ -176,10 +177,6 @@ def _cells(fit: Fit, standing: str) -> tuple[str, ...]:
         else f"{fit.weight:.2f} ({fit.weight_low:.2f} to {fit.weight_high:.2f})"
     )
     return (fit.name, fit.apart, f"{fit.elpd:.1f}", *behind, str(fit.unsure), weight, standing)
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def rank_runs(
@@ -252,7 +249,7 @@ def load_stack(folders: Sequence[Path], ranking: Ranking) -> Stack:
     }
     if {fit.made_with for fit in ranking.fits} != digests or None in ranking.weights.values():
         raise InputError(
-            f"The weights in {FILE} are not of {_listed([*map(str, folders)])} as they are now. "
+            f"The weights in {FILE} are not of {words_text([*map(str, folders)])} as they are now. "
             f"Make them again: dualview choose {folders[0]}"
         )
     table = pd.DataFrame.from_dict(ranking.weights, orient="index", columns=["weight"])

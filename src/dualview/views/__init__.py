@@ -4,8 +4,8 @@ from dualview.views.base import Components, Observed, View, ViewState
 from dualview.views.blocked import BlockedView, feature_view
 from dualview.views.gaussian import columns as _numbers  # noqa: F401  (registers its kind)
 from dualview.views.gaussian.intervals import Intervals
+from dualview.views.gaussian.kind import GaussianState
 from dualview.views.gaussian.linked_cells import Followers
-from dualview.views.gaussian.state import GaussianState
 from dualview.views.gaussian.view import GaussianView, no_table, no_view
 from dualview.views.nominal import columns as _levels  # noqa: F401  (registers its kind)
 from dualview.views.nominal.state import NominalState

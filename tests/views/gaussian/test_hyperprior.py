@@ -17,7 +17,7 @@ from dualview.views import GaussianView, SharedVectorView
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.gaussian import density as densities
 from dualview.views.gaussian import scale as scales
-from dualview.views.shared.density import log_shared
+from dualview.views.shared.conditionals import log_shared
 from records import base_of, components_of
 from yardsticks import (
     COMPILED,

@@ -18,8 +18,7 @@ from dualview.numerics.streams import stream_of
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.shared import conditionals as shared
 from dualview.views.shared import kind as shared_kind
-from dualview.views.shared.conditionals import Effects, Members
-from dualview.views.shared.density import log_shared
+from dualview.views.shared.conditionals import Effects, Members, log_shared
 from dualview.views.shared.kind import SharedVector
 from engines.gibbs.columns import (
     Columns,

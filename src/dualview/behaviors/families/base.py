@@ -37,6 +37,14 @@ class Parts(NamedTuple):
     sds: Array
 
 
+def join_parts(parts: Sequence[tuple[Array, Array, Array]], weights: Array) -> Iterator[Array]:
+    """The components of distributions side by side, with weights (M,) of the distributions; log
+    weights come first in the parts of each."""
+    log_weights, *others = zip(*parts, strict=True)
+    shifted = [own + np.log(share) for own, share in zip(log_weights, weights, strict=True)]
+    return map(np.concatenate, (shifted, *others))
+
+
 class Mixture(ABC):
     """n cases of S components each; ``parts(cases)`` gives those of a slice, so that only a batch
     of cases is ever held.
@@ -64,12 +72,7 @@ class Mixture(ABC):
         everything = (self, *others)
 
         def parts(cases: slice) -> Parts:
-            own = [mixture._full_parts(cases) for mixture in everything]
-            log_weights, locations, sds = zip(*own, strict=True)
-            shifted = [
-                part + np.log(share) for part, share in zip(log_weights, weights, strict=True)
-            ]
-            return Parts(*map(np.concatenate, (shifted, locations, sds)))
+            return Parts(*join_parts([own._full_parts(cases) for own in everything], weights))
 
         n_components = sum(own._n_components for own in everything)
         return type(self)(self._n, n_components, parts, *self._besides(everything))

@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from dualview.behaviors.families.base import Array, Given, Params, Users
 from dualview.distributions import G
-from dualview.numerics.python_slices import slice_sample
+from dualview.numerics.slice_sampling import slice_sample
 
 TYPICAL = "typical_noise_precision"
 LEAST_DOF = 1.0

@@ -36,7 +36,7 @@ from dualview.checks import as_array, draws_generator
 from dualview.errors import InputError
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
-from dualview.numerics.python_slices import slice_sample
+from dualview.numerics.slice_sampling import slice_sample
 from dualview.numerics.streams import stream_of
 
 

@@ -15,6 +15,7 @@ from dualview.behaviors.base import Likelihood
 from dualview.behaviors.families.base import Family, Given, Rows
 from dualview.behaviors.likelihoods import logit_location, metropolis
 from dualview.behaviors.likelihoods.conjugate import Conjugate
+from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
 from dualview.behaviors.likelihoods.regression import coefficient_draw
 from dualview.behaviors.likelihoods.soft_users import SoftRows
@@ -30,6 +31,11 @@ from dualview.behaviors.records import (
 from dualview.numerics.hyperprior import Hyperprior
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of
+from dualview.units import GaussianPrior, Whitening
+
+_SEARCH, _AVERAGE = 200, 200  # iterations that follow the last draw, that average over all since
+_WEIGHT = 2.0  # users whose vectors the prior of Σ is worth
+_SEED = 24
 
 
 @dataclass(frozen=True)
@@ -238,3 +244,36 @@ class UserRows(Likelihood):
     def _lacks(self, ability: str, consequence: str) -> NotImplementedError:
         name = type(self.family).__name__
         return NotImplementedError(f"UserRows of a {name} {consequence}: it lacks `{ability}`.")
+
+
+def likely_prior(units: Whitening, likelihood: Likelihood) -> GaussianPrior:
+    """The prior under which observations of one user each are most likely, in the user's units; the
+    likelihood is in those of a first guess, which a weak prior of Σ is centred at.
+
+    All users are taken for one cluster, f_u ~ N(m, Σ), with the effects outside the mixture as in
+    the model. m and Σ maximise the likelihood times that prior, by stochastic approximation of the
+    EM algorithm (Delyon, Lavielle and Moulines 1999): the likelihood's own draws of vectors and
+    parameters stand for the expectation.
+    """
+    rng = np.random.default_rng(_SEED)
+    latent, params = likelihood.start(rng)
+    n_users, n_dims = latent.shape
+    mean, covariance = np.zeros(n_dims), np.eye(n_dims)
+    first, second = np.zeros(n_dims), np.zeros((n_dims, n_dims))
+    for iteration in range(_SEARCH + _AVERAGE):
+        prior = _prior(n_users, mean, covariance)
+        terms = likelihood.terms(rng, latent, params)
+        latent = redraw_vectors(rng, terms, prior, latent)
+        latent, params = likelihood.redraw(rng, latent, params, terms, prior)
+        gain = 1.0 / max(1, iteration - _SEARCH + 1)
+        first += gain * (latent.mean(axis=0) - first)
+        second += gain * (latent.T @ latent / n_users - second)
+        mean = first.copy()
+        spread = second - np.outer(first, first)
+        covariance = (n_users * spread + _WEIGHT * np.eye(n_dims)) / (n_users + _WEIGHT)
+    return GaussianPrior(units.vectors(mean), units.covariances(covariance))
+
+
+def _prior(n_users: int, mean: Array, covariance: Array) -> Prior:
+    factor = np.linalg.cholesky(np.linalg.solve(covariance, np.eye(len(mean))))
+    return Prior(np.zeros(n_users, dtype=np.int64), mean[None], factor[None])

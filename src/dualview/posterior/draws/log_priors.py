@@ -6,17 +6,13 @@ components of a view share, coefficients outside the mixture, slopes of a link. 
 constant that depends on nothing learned.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview.model import Model
 from dualview.partitions.agreement import LEARNT, Beta
 from dualview.partitions.concentration import log_alpha_prior
-
-if TYPE_CHECKING:
-    from dualview.posterior.posterior import Posterior
+from dualview.posterior.draws.fit_facts import FitFacts
 
 Array = NDArray[np.float64]
 
@@ -27,7 +23,7 @@ _OF_LIKELIHOODS = (
 )
 
 
-def log_priors(post: "Posterior", model: Model) -> dict[str, Array]:
+def log_priors(post: FitFacts, model: Model) -> dict[str, Array]:
     """By name, each (S,) over the draws of all chains."""
     found: dict[str, Array] = {}
     if model.partition.has_alpha and model.partition.alpha_prior.learnt:

@@ -13,7 +13,7 @@ request only.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -26,15 +26,13 @@ from dualview.chains.storage import Store
 from dualview.checks import whole_number
 from dualview.errors import DegenerateError, InputError
 from dualview.model import Model, State
+from dualview.posterior.draws.fit_facts import FitFacts
 from dualview.posterior.draws.from_records import tree_of
 from dualview.posterior.draws.log_priors import log_priors
 from dualview.posterior.observations import fitted_model, observations_of
 from dualview.posterior.prediction.left_out import left_out_densities
 from dualview.posterior.prediction.user_features import features_of, rows_by_table
 from dualview.views.features import FeatureBlock, feature_kinds
-
-if TYPE_CHECKING:
-    from dualview.posterior.posterior import Posterior
 
 Array = NDArray[np.float64]
 Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
@@ -104,7 +102,7 @@ class Asked:
         whole_number(self.seed, "seed", 0)
 
 
-def whole_tree(post: "Posterior", asked: Asked, behavior: Behavior | None) -> xr.DataTree:
+def whole_tree(post: FitFacts, asked: Asked, behavior: Behavior | None) -> xr.DataTree:
     """A posterior's tree with the groups that are asked for.
 
     Without names, a posterior that was read from a file and holds no observations gets the groups
@@ -123,7 +121,7 @@ def whole_tree(post: "Posterior", asked: Asked, behavior: Behavior | None) -> xr
     return _Maker(post, asked, observations_of(post, behavior)).tree()
 
 
-def saved_tree(post: "Posterior") -> xr.DataTree:
+def saved_tree(post: FitFacts) -> xr.DataTree:
     """All draws, with all groups beside them, as a file holds them: the features of all users,
     which predictions need."""
     refuse_several(post.observations, "save(whole=True)")
@@ -179,7 +177,7 @@ def _sample_stats(draws: xr.Dataset) -> xr.Dataset:
 class _Maker:
     """Makes the groups of one tree, all with the same draws, observations and users."""
 
-    def __init__(self, post: "Posterior", asked: Asked, behavior: Behavior | None) -> None:
+    def __init__(self, post: FitFacts, asked: Asked, behavior: Behavior | None) -> None:
         self._post, self._asked, self._whole_behavior = post, asked, behavior
         self._rng = np.random.default_rng(asked.seed)
         n_observations = 0 if behavior is None else len(behavior.observed)
@@ -422,7 +420,7 @@ class _PriorDraws:
     made; ``n_left_out``, an attribute of the draws, says how many.
     """
 
-    def __init__(self, rng: np.random.Generator, model: Model, post: "Posterior", n: int) -> None:
+    def __init__(self, rng: np.random.Generator, model: Model, post: FitFacts, n: int) -> None:
         self._model, self._post = model, post
         self.states: list[State] = []
         n_tried = 0
@@ -466,12 +464,12 @@ class _PriorDraws:
         return [block.recorded(drawn[block.view]) for block in self._post.blocks]
 
 
-def _n_columns(post: "Posterior") -> int:
+def _n_columns(post: FitFacts) -> int:
     """Of all kinds."""
     return sum(len(block.columns) for block in post.blocks)
 
 
-def _observed_features(post: "Posterior", users: NDArray[np.intp]) -> Variables:
+def _observed_features(post: FitFacts, users: NDArray[np.intp]) -> Variables:
     """What is known of some users: NaN stands for a missing number, −1 for a missing level. The
     ends of intervals besides."""
     kept = post.tree.children.get("observed_data")

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from dualview.errors import InputError
 from dualview.numerics import partition_search as search
-from dualview.numerics import similarity as pairs
 
 Labels = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -69,7 +68,7 @@ def similarity(z: NDArray[np.integer]) -> Array:
             f"limit is {_SIMILARITY_LIMIT} "
             "users. partition() and partition_estimate() work without it."
         )
-    return np.asarray(pairs.similarity(np.ascontiguousarray(z, dtype=np.int64)))
+    return np.asarray(search.similarity(np.ascontiguousarray(z, dtype=np.int64)))
 
 
 def by_size(z: NDArray[np.integer]) -> Labels:
@@ -101,7 +100,7 @@ class Draws:
         n_draws, n_users = self.z.shape
         if self.loss == "binder" and n_users <= min(n_draws, _SIMILARITY_LIMIT):
             wide = self.z.astype(np.int64)
-            return np.asarray(pairs.squared_losses(wide, pairs.similarity(wide)))
+            return np.asarray(search.squared_losses(wide, search.similarity(wide)))
         steps = 4 * _THREADS
         with ThreadPoolExecutor(_THREADS) as pool:
             tasks = [

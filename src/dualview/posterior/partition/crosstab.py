@@ -1,65 +1,14 @@
 """Users who look like one cluster and act like another, in a table and in words."""
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from dualview.posterior.partition import Labels
-
-if TYPE_CHECKING:
-    from dualview.posterior.partition.partition_estimates import PartitionEstimates
+from dualview.posterior.partition.partition_estimates import PartitionEstimates, looks_of
 
 _MOST_NAMED = 5
 
 
-def renumbered(labels: Labels, n_users: int) -> Labels:
-    """Labels (2 U,) by features, then by behavior, with clusters numbered from the one that most
-    users look like."""
-    sizes = np.bincount(labels[:n_users], minlength=int(labels.max()) + 1)
-    place = np.empty(len(sizes), dtype=np.int64)
-    place[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-    return np.asarray(place[labels])
-
-
-def table(looks: Labels, acts: Labels) -> pd.DataFrame:
-    """Users by the cluster they look like (rows) and the one they act like (columns)."""
-    return pd.crosstab(pd.Series(looks, name="looks"), pd.Series(acts, name="acts"))
-
-
-def disagreements(post: "PartitionEstimates", least: float) -> pd.DataFrame:
-    """Users whose labels differ with at least this probability, and in the estimate: user, looks,
-    acts, probability."""
-    if "z_tables" in post:
-        assert post.spec.layout is not None
-        found = []
-        for table in post.spec.layout.names:
-            own = _disagreeing(post, least, _looks(post, table), post.table_partition(table))
-            own.insert(0, "table", table)
-            found.append(own)
-        return pd.concat(found, ignore_index=True)
-    return _disagreeing(post, least, post.flat("z"), post.partition())
-
-
-def _looks(post: "PartitionEstimates", table: str | None) -> NDArray[Any]:
-    """Labels by features in all draws, (S, U)."""
-    if table is None or post.spec.layout is None:
-        return post.flat("z")
-    return np.asarray(post.flat("z_tables")[:, post.spec.layout.names.index(table)])
-
-
-def _disagreeing(
-    post: "PartitionEstimates", least: float, looks: NDArray[Any], estimate: Labels
-) -> pd.DataFrame:
-    apart = (looks != post.flat_acts).mean(axis=0)
-    table = {"looks": estimate, "acts": post.behavior_partition(), "probability": apart}
-    found = pd.DataFrame({"user": post.tree["posterior"].coords["user"].values, **table})
-    chosen = found[(apart >= least) & (found["looks"] != found["acts"])]
-    return chosen.sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
-
-
-def text(post: "PartitionEstimates", noun: str = "cluster") -> str | None:
+def text(post: PartitionEstimates, noun: str = "cluster") -> str | None:
     """How many users act as they look, and which do not; None where the fit did not ask."""
     if "agreement" not in post:
         return None
@@ -72,9 +21,9 @@ def text(post: "PartitionEstimates", noun: str = "cluster") -> str | None:
     )
 
 
-def _text(post: "PartitionEstimates", noun: str, table: str | None, found: pd.DataFrame) -> str:
+def _text(post: PartitionEstimates, noun: str, table: str | None, found: pd.DataFrame) -> str:
     """The same of one table of features."""
-    same = (_looks(post, table) == post.flat_acts).mean(axis=1)
+    same = (looks_of(post, table) == post.flat_acts).mean(axis=1)
     low, high = np.quantile(same, [0.025, 0.975])
     first = (
         f"{'' if table is None else f'By {table}, '}{same.mean():.0%} of the users act as they "
@@ -101,7 +50,7 @@ def _text(post: "PartitionEstimates", noun: str, table: str | None, found: pd.Da
     return f"{first} {len(found)} of {post.n_users} probably do not: {'; '.join(named)}{more}."
 
 
-def _share(post: "PartitionEstimates", table: str | None) -> str:
+def _share(post: PartitionEstimates, table: str | None) -> str:
     shares = post.flat("agreement")
     if table is not None and post.spec.layout is not None:
         shares = shares[:, post.spec.layout.names.index(table)]

@@ -2,6 +2,7 @@
 another."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 from dualview.errors import InputError
 from dualview.posterior import partition as partitions
 from dualview.posterior.draws.fit_facts import FitFacts
-from dualview.posterior.partition import crosstab
 
 Array = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ class PartitionEstimates(FitFacts):
                 else partitions.least_loss(z, method)
             )
             self._partitions[method] = (
-                found if len(labels) == 1 else crosstab.renumbered(found, self.n_users)
+                found if len(labels) == 1 else _renumbered(found, self.n_users)
             )
         return self._partitions[method]
 
@@ -105,7 +105,7 @@ class PartitionEstimates(FitFacts):
         and before them table, where features came as several. Empty unless the fit had
         ``agreement``.
         """
-        return crosstab.disagreements(self, least)
+        return _disagreements(self, least)
 
     def crosstab(self, table: str | None = None) -> pd.DataFrame:
         """Users by the cluster they look like (rows) and the one they act like (columns), both of
@@ -120,4 +120,46 @@ class PartitionEstimates(FitFacts):
                 f"Each table of features has labels of its own: say which table, of {names}."
             )
         looks = self.partition() if table is None else self.table_partition(table)
-        return crosstab.table(looks, self.behavior_partition())
+        return pd.crosstab(
+            pd.Series(looks, name="looks"), pd.Series(self.behavior_partition(), name="acts")
+        )
+
+
+def _renumbered(labels: partitions.Labels, n_users: int) -> partitions.Labels:
+    """Labels (2 U,) by features, then by behavior, with clusters numbered from the one that most
+    users look like."""
+    sizes = np.bincount(labels[:n_users], minlength=int(labels.max()) + 1)
+    place = np.empty(len(sizes), dtype=np.int64)
+    place[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
+    return np.asarray(place[labels])
+
+
+def looks_of(post: PartitionEstimates, table: str | None) -> NDArray[Any]:
+    """Labels by features in all draws, (S, U)."""
+    if table is None or post.spec.layout is None:
+        return post.flat("z")
+    return np.asarray(post.flat("z_tables")[:, post.spec.layout.names.index(table)])
+
+
+def _disagreements(post: PartitionEstimates, least: float) -> pd.DataFrame:
+    """Users whose labels differ with at least this probability, and in the estimate: user, looks,
+    acts, probability."""
+    if "z_tables" in post:
+        assert post.spec.layout is not None
+        found = []
+        for table in post.spec.layout.names:
+            own = _disagreeing(post, least, looks_of(post, table), post.table_partition(table))
+            own.insert(0, "table", table)
+            found.append(own)
+        return pd.concat(found, ignore_index=True)
+    return _disagreeing(post, least, post.flat("z"), post.partition())
+
+
+def _disagreeing(
+    post: PartitionEstimates, least: float, looks: NDArray[Any], estimate: partitions.Labels
+) -> pd.DataFrame:
+    apart = (looks != post.flat_acts).mean(axis=0)
+    table = {"looks": estimate, "acts": post.behavior_partition(), "probability": apart}
+    found = pd.DataFrame({"user": post.tree["posterior"].coords["user"].values, **table})
+    chosen = found[(apart >= least) & (found["looks"] != found["acts"])]
+    return chosen.sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)

@@ -2,18 +2,16 @@
 integrated out."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.records import LatentPrior, Params
+from dualview.posterior.draws.fit_facts import FitFacts
 from dualview.posterior.prediction.influence import mutual_information
 from dualview.posterior.prediction.user_features import shifts_of_fit
-
-if TYPE_CHECKING:
-    from dualview.posterior.posterior import Posterior
 
 Array = NDArray[np.float64]
 
@@ -23,7 +21,7 @@ _N_DRAWS = 100  # that the dependence between observations is averaged over
 class LatentPriors:
     """The prior of the users' latent vectors in each draw of a posterior, in the user's units."""
 
-    def __init__(self, post: "Posterior") -> None:
+    def __init__(self, post: FitFacts) -> None:
         units, n_draws, table = (
             post.spec.units["behavior"],
             post.n_chains * post.n_draws,
@@ -64,7 +62,7 @@ class LatentPriors:
         return np.zeros(shape) if self._shifts is None else self._shifts[draws]
 
 
-def left_out_densities(post: "Posterior", behavior: Behavior) -> Array | None:
+def left_out_densities(post: FitFacts, behavior: Behavior) -> Array | None:
     """ln p(observation | all others, draw), (chain, draw, n); None where a behavior cannot
     integrate latent vectors out."""
     parts = behavior.left_out_parts()
@@ -81,7 +79,7 @@ def left_out_densities(post: "Posterior", behavior: Behavior) -> Array | None:
 
 
 def draws_of(
-    post: "Posterior", behavior: Behavior, draws: Sequence[Any] | NDArray[np.intp] | None = None
+    post: FitFacts, behavior: Behavior, draws: Sequence[Any] | NDArray[np.intp] | None = None
 ) -> Iterator[tuple[LatentPrior, Params, Array]]:
     """The prior of latent vectors, the behavior's parameters and the vectors (U, q), in some draws,
     all by default."""
@@ -93,7 +91,7 @@ def draws_of(
 
 
 def left_out_pairs(
-    post: "Posterior", behavior: Behavior, rows: NDArray[np.intp]
+    post: FitFacts, behavior: Behavior, rows: NDArray[np.intp]
 ) -> tuple[Array, Array] | None:
     """What observations (m,) tell about each other given all others, (m, m), averaged over draws,
     by two sets of them.

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from dualview.behaviors.families import NormalMixture, Parts
+from dualview.behaviors.families.base import join_parts
 from dualview.behaviors.families.gaussian import NO_DENSITY
 from dualview.checks import draws_generator, interval_ends, numbers
 from dualview.errors import InputError
@@ -54,12 +55,7 @@ class VectorMixture:
         everything = (self, *others)
 
         def parts(cases: slice) -> VectorParts:
-            own = [mixture._full_parts(cases) for mixture in everything]
-            log_weights, means, covariances = zip(*own, strict=True)
-            shifted = [
-                part + np.log(share) for part, share in zip(log_weights, weights, strict=True)
-            ]
-            return VectorParts(*map(np.concatenate, (shifted, means, covariances)))
+            return VectorParts(*join_parts([own._full_parts(cases) for own in everything], weights))
 
         n_components = sum(own._n_components for own in everything)
         return VectorMixture(self._n, self._n_dims, n_components, parts)

@@ -3,16 +3,13 @@ known of them, their clusters, and what a link follows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.units import Whitening
+from dualview.posterior.draws.fit_facts import FitFacts
 from dualview.views.features import ClusterRows, Taken
-
-if TYPE_CHECKING:
-    from dualview.posterior.draws.fit_facts import FitFacts
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -27,7 +24,7 @@ class Features:
     cells: tuple[Any, ...]
 
     @classmethod
-    def of(cls, post: "FitFacts", data: Mapping[str, NDArray[Any]]) -> "Features":
+    def of(cls, post: FitFacts, data: Mapping[str, NDArray[Any]]) -> "Features":
         """From arrays by name, as ``post.data`` has those of the fit's users."""
         n_users = len(next(iter(data.values()), ()))
         return cls(n_users, tuple(block.cells(data) for block in post.blocks))
@@ -43,7 +40,7 @@ class Features:
 class FeatureRows:
     """Features of users in every row: sums over blocks of columns."""
 
-    def __init__(self, rng: np.random.Generator, post: "FitFacts", rows: ClusterRows) -> None:
+    def __init__(self, rng: np.random.Generator, post: FitFacts, rows: ClusterRows) -> None:
         self.blocks = post.blocks
         self._n_rows, self._rows = len(rows), [block.rows(rng, rows) for block in post.blocks]
 
@@ -119,13 +116,13 @@ class FeatureRows:
         return found
 
 
-def features_of(post: "FitFacts") -> Features | None:
+def features_of(post: FitFacts) -> Features | None:
     """Those of the fit's users; None where there are none, or where the draws came without them."""
     data = post.data
     return Features.of(post, data) if post.blocks and data else None
 
 
-def rows_by_table(post: "FitFacts", draws: NDArray[np.intp]) -> Rows:
+def rows_by_table(post: FitFacts, draws: NDArray[np.intp]) -> Rows:
     """The clusters that users look like in some draws (S,), as rows of the table of components, (T,
     S, U); where users have one label for all tables these are the same."""
     first = np.searchsorted(post.components["owner"], draws)[:, None]
@@ -136,19 +133,13 @@ def rows_by_table(post: "FitFacts", draws: NDArray[np.intp]) -> Rows:
     return np.broadcast_to(rows, (n_tables, *rows.shape))
 
 
-def slope_units(units: Whitening | None, n_levels: int) -> Whitening:
-    """Units of the columns that a link follows, given those of the numbers among them."""
-    nothing = Whitening(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
-    return (nothing if units is None else units).with_others(n_levels)
-
-
-def slopes_of(post: "FitFacts") -> Array:
+def slopes_of(post: FitFacts) -> Array:
     """Γ of every draw in the user's units, (N, q, columns)."""
     slopes = post.flat("slopes")
     return slopes.reshape(len(slopes), -1, slopes.shape[-1])
 
 
-def shifts_of_fit(post: "FitFacts") -> Array:
+def shifts_of_fit(post: FitFacts) -> Array:
     """What a link adds to the latent vectors of the fit's users in every draw, (N, U, q)."""
     slopes, parts = slopes_of(post), []
     for block, x in zip(post.blocks, Features.of(post, post.data).cells, strict=True):

@@ -21,9 +21,9 @@ from dualview.numerics.streams import stream_of
 from dualview.views.approximation import Approximation, exp_matrices, log_matrices
 from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian import conditionals, density
+from dualview.views.gaussian.kind import GaussianState
 from dualview.views.gaussian.soft_cells import SoftCells
 from dualview.views.gaussian.soft_scale import Grid, SoftScale, dof_grid, soft_scale
-from dualview.views.gaussian.state import GaussianState
 from dualview.views.soft_vectors import SoftVectors
 
 _LOG_2PI = float(np.log(2.0 * np.pi))

@@ -7,7 +7,7 @@ give a view other components or another base return a record of its own class (`
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,28 @@ from dualview.views.gaussian.auxiliary import draw_mean, marginalise_mean
 from dualview.views.gaussian.conditionals import Sums, cluster_sums, draw_into, redraw_view
 from dualview.views.gaussian.location import relocate_in_turn
 from dualview.views.gaussian.scale import draw_latent_scale
+
+
+class GaussianState(NamedTuple):
+    """Everything a Gaussian view learns. cells (n,): values of the cells that are not exact, in the
+    data's units."""
+
+    components: Components
+    base: Base
+    cells: Array = np.empty(0)
+
+    @property
+    def component_parts(self) -> dict[str, Array]:
+        return self.components._asdict()
+
+    @property
+    def base_parts(self) -> dict[str, Any]:
+        parts = {f"base_{name}": value for name, value in self.base._asdict().items()}
+        return parts | {"cells": self.cells} if len(self.cells) else parts
+
+    @property
+    def n_components(self) -> int:
+        return len(self.components.means)
 
 
 class Gaussian(NamedTuple):

@@ -24,10 +24,9 @@ from dualview.views.gaussian.approximation import (
 )
 from dualview.views.gaussian.interval_kind import IntervalGaussian
 from dualview.views.gaussian.intervals import Intervals
-from dualview.views.gaussian.kind import Gaussian
+from dualview.views.gaussian.kind import Gaussian, GaussianState
 from dualview.views.gaussian.linked_cells import Followers, draw_with_latent, draw_with_observations
 from dualview.views.gaussian.soft_cells import SoftCells
-from dualview.views.gaussian.state import GaussianState
 from dualview.views.soft_vectors import SoftVectors
 
 _NO_SPREAD = 1e-24  # a variance that is rounding, in working units

@@ -15,7 +15,7 @@ from dualview.numerics.streams import stream_of
 from dualview.views.base import Array, Components, Labels, View
 from dualview.views.gaussian.conditionals import draw_means
 from dualview.views.gaussian.view import draw_unit_wishart
-from dualview.views.shared import conditionals, density
+from dualview.views.shared import conditionals
 from dualview.views.shared.kind import SharedVector
 
 
@@ -56,12 +56,14 @@ class SharedVectorView(View):
 
     def log_joint(self, state: SharedVectorState, x: Array, z: Labels) -> float:  # noqa: ARG002
         """ln p(components, base) up to a constant; users add nothing."""
-        return float(density.log_shared(*state, self.hyperprior))
+        return float(conditionals.log_shared(*state, self.hyperprior))
 
     def log_base(self, parts: Mapping[str, Any]) -> float:
         """ln p(μ_0, R_0), (M4) and (M5)."""
         mean, precision = (np.ascontiguousarray(parts[name]) for name in self.base_shapes)
-        return float(density.log_shared(np.empty((0, len(mean))), mean, precision, self.hyperprior))
+        return float(
+            conditionals.log_shared(np.empty((0, len(mean))), mean, precision, self.hyperprior)
+        )
 
     def start(
         self, rng: np.random.Generator, x: Array, z: Labels, n_components: int
