@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.behaviors.approximation.latent import LatentApproximation
 from dualview.behaviors.ids import Numbers, Rows
 from dualview.behaviors.leave_one_out import LeaveOneOut, LeftOutPart
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
-from dualview.behaviors.likelihoods.soft import LatentApproximation
 from dualview.behaviors.records import (
     Array,
     Evidence,

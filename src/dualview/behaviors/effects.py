@@ -16,8 +16,8 @@ from scipy import sparse
 from scipy.sparse.linalg import lsmr
 
 from dualview.behaviors.base import Likelihood
-from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
+from dualview.behaviors.likelihoods.with_effects import EffectUnits, WithEffects
 from dualview.behaviors.records import Array, Params
 from dualview.checks import (
     as_array,

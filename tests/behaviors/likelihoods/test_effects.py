@@ -9,12 +9,6 @@ from scipy import sparse
 
 from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.likelihoods import effects_draw
-from dualview.behaviors.likelihoods.effects import (
-    EffectUnits,
-    GroupSpread,
-    WithEffects,
-    log_tau_density,
-)
 from dualview.behaviors.likelihoods.effects_draw import (
     Drawn,
     EffectsDraw,
@@ -22,6 +16,12 @@ from dualview.behaviors.likelihoods.effects_draw import (
     draw_with_vectors,
     owners_of,
     times,
+)
+from dualview.behaviors.likelihoods.with_effects import (
+    EffectUnits,
+    GroupSpread,
+    WithEffects,
+    log_tau_density,
 )
 from dualview.behaviors.records import Panel, Prior
 from dualview.distributions import Normal

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
-from dualview.behaviors.likelihoods import noise
+from dualview.behaviors.likelihoods import cluster_noise as noise
 from numerics.observations import Observations
 from yardsticks import N_DRAWS, check_law, python_of
 

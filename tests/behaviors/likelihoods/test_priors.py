@@ -15,8 +15,8 @@ from scipy.stats import beta, gamma, logistic, norm, t, uniform
 
 from dualview.behaviors.families.noise import TYPICAL, NoisePrior
 from dualview.behaviors.families.ordinal import CutPrior, Known
-from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
+from dualview.behaviors.likelihoods.with_effects import EffectUnits, WithEffects
 from dualview.behaviors.panel import Panel
 from dualview.units import GaussianPrior, Whitening
 from rows import interval_rows, normal_rows, own_noise_rows, student_rows

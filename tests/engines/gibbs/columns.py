@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 import naive
-from dualview.behaviors.likelihoods.noise import draw_noise
+from dualview.behaviors.likelihoods.cluster_noise import draw_noise
 from dualview.engines.gibbs.moves import assignment
 from dualview.engines.gibbs.working import Outcome, WorkingLabels, WorkingState, extended
 from dualview.numerics.hyperprior import PUBLISHED

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import naive
-from dualview.behaviors.likelihoods.noise import draw_noise
+from dualview.behaviors.likelihoods.cluster_noise import draw_noise
 from dualview.engines.gibbs.moves import assignment as moves
 from dualview.engines.gibbs.working import (
     NO_WEIGHT,

@@ -9,8 +9,8 @@ import pytest
 
 import dualview as dv
 from checks import assert_joint, assert_rejected, mutate, working_state
+from dualview.behaviors.likelihoods import cluster_noise as noise
 from dualview.behaviors.likelihoods import conjugate as conjugates
-from dualview.behaviors.likelihoods import noise
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.user_rows import UserRows

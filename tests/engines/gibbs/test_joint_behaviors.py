@@ -20,7 +20,8 @@ from checks import (
     mutate,
 )
 from dualview.behaviors.families.noise import NoisePrior
-from dualview.behaviors.likelihoods import logit_location, noise
+from dualview.behaviors.likelihoods import cluster_noise as noise
+from dualview.behaviors.likelihoods import logit_location
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.distributions import G

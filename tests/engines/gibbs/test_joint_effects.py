@@ -10,13 +10,13 @@ from scipy import sparse
 from checks import joint_tests, mutant_tests, mutate
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.families.noise import NoisePrior
-from dualview.behaviors.likelihoods import effects as effects_module
 from dualview.behaviors.likelihoods import effects_draw
-from dualview.behaviors.likelihoods.effects import EffectUnits, WithEffects
+from dualview.behaviors.likelihoods import with_effects as effects_module
 from dualview.behaviors.likelihoods.effects_draw import SparseDesign
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.likelihoods.user_rows import UserRows
+from dualview.behaviors.likelihoods.with_effects import EffectUnits, WithEffects
 from dualview.behaviors.panel import Panel
 from dualview.engines.gibbs import engine
 from dualview.model import Model

@@ -9,9 +9,9 @@ from scipy.special import log_expit
 from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
+from dualview.behaviors.approximation.latent import SoftPrior
+from dualview.behaviors.approximation.rows import SoftRows
 from dualview.behaviors.families.logit import TiltFactor, expected_weights
-from dualview.behaviors.likelihoods.soft import SoftPrior
-from dualview.behaviors.likelihoods.soft_users import SoftRows
 from dualview.errors import InputError
 
 N_USERS = 20

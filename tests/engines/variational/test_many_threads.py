@@ -6,9 +6,9 @@ import pytest
 from scipy import sparse
 
 import dualview as dv
-from dualview.behaviors.likelihoods import soft_many_threads
-from dualview.behaviors.likelihoods.soft import SoftPrior
-from dualview.behaviors.likelihoods.soft_many_threads import ManyEquations, SoftManyThreads
+from dualview.behaviors.approximation import many_threads as soft_many_threads
+from dualview.behaviors.approximation.latent import SoftPrior
+from dualview.behaviors.approximation.many_threads import ManyEquations, SoftManyThreads
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 
 N_USERS, N_THREADS = 120, 400

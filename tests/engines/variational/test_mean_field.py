@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 import dualview as dv
-from dualview.behaviors.likelihoods.soft import SoftPrior
+from dualview.behaviors.approximation.latent import SoftPrior
 from dualview.distributions import G
 from dualview.engines.variational.ascent import ascend
 from dualview.engines.variational.draws import drawn, states

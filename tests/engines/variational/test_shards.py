@@ -15,13 +15,13 @@ from joblib import parallel_config
 
 import dualview as dv
 import shard_tasks
-from dualview.behaviors.likelihoods import restricted as threads_noise
-from dualview.behaviors.likelihoods.soft_many_threads import (
+from dualview.behaviors.approximation.many_threads import (
     N_PROBES,
     N_SIGNS,
     ManyEquations,
     SoftManyThreads,
 )
+from dualview.behaviors.likelihoods import restricted as threads_noise
 from dualview.behaviors.likelihoods.systems import SparseRows
 from dualview.engines.variational.mean_field import MeanField
 from dualview.engines.variational.moves import split

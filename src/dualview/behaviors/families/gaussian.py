@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr
 
+from dualview.behaviors.approximation.latent import expected_log_noise
 from dualview.behaviors.families.base import (
     Array,
     Family,
@@ -26,7 +27,6 @@ from dualview.behaviors.families.base import (
     Users,
 )
 from dualview.behaviors.families.noise import KnownNoise, Noise, SharedNoise
-from dualview.behaviors.likelihoods.soft import expected_log_noise
 from dualview.checks import draws_generator
 from dualview.distributions import G
 from dualview.errors import InputError

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.likelihoods.noise import draw_noise
+from dualview.behaviors.likelihoods.cluster_noise import draw_noise
 from dualview.numerics.compiling import compiled, in_place, standalone
 from dualview.numerics.regression import TILES, draw_by_coefficients
 from dualview.numerics.streams import random, standard_normal

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dualview.behaviors.approximation.many_threads import ManyEquations, SoftManyThreads
+from dualview.behaviors.approximation.threads import SoftThreads, ThreadEquations
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.conjugate import Conjugate
-from dualview.behaviors.likelihoods.effects import Confounded, EffectPrior
 from dualview.behaviors.likelihoods.regression import (
     ByCoefficients,
     ByConjugateGradients,
@@ -22,8 +23,7 @@ from dualview.behaviors.likelihoods.regression import (
     coefficient_draw,
     normal_equations,
 )
-from dualview.behaviors.likelihoods.soft_many_threads import ManyEquations, SoftManyThreads
-from dualview.behaviors.likelihoods.soft_threads import SoftThreads, ThreadEquations
+from dualview.behaviors.likelihoods.with_effects import Confounded, EffectPrior
 from dualview.behaviors.records import Params, Prior, Recentered, with_field
 from dualview.distributions import G, Normal
 from dualview.numerics.messages import Terms

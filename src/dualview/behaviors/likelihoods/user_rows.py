@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.behaviors.approximation.rows import SoftRows
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.families.base import Family, Given, Rows
 from dualview.behaviors.likelihoods import logit_location, metropolis
@@ -18,7 +19,6 @@ from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
 from dualview.behaviors.likelihoods.logit_location import Answers, Locations
 from dualview.behaviors.likelihoods.regression import coefficient_draw
-from dualview.behaviors.likelihoods.soft_users import SoftRows
 from dualview.behaviors.records import (
     Array,
     Panel,

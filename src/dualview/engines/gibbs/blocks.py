@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dualview.behaviors.likelihoods.noise import set_noise
+from dualview.behaviors.likelihoods.cluster_noise import set_noise
 from dualview.engines.gibbs.moves import assignment
 from dualview.engines.gibbs.moves.assignment import weigh_noises
 from dualview.engines.gibbs.working import Outcome, WorkingState, grown

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.likelihoods.soft import LatentDraws
+from dualview.behaviors.approximation.latent import LatentDraws
 from dualview.engines.variational.mean_field import MeanField
 from dualview.model import State
 from dualview.partitions.agreement import LabelsByView

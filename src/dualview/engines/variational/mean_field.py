@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.likelihoods.soft import LatentApproximation, SoftPrior
+from dualview.behaviors.approximation.latent import LatentApproximation, SoftPrior
 from dualview.engines.variational.responsibilities import (
     Base,
     Change,

@@ -30,7 +30,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.likelihoods.noise import draw_noise, misfit_of, noise_gain, set_noise
+from dualview.behaviors.likelihoods.cluster_noise import (
+    draw_noise,
+    misfit_of,
+    noise_gain,
+    set_noise,
+)
 from dualview.engines.gibbs.working import (
     NO_WEIGHT,
     NOT_FINITE,

@@ -1,7 +1,7 @@
 """Moves of what users share, given their labels: components and their base, the noise of clusters,
 the concentration, the probabilities of agreeing; and of all latent vectors at once."""
 
-from dualview.behaviors.likelihoods.noise import redraw_noises
+from dualview.behaviors.likelihoods.cluster_noise import redraw_noises
 from dualview.engines.gibbs.working import with_columns, with_results, with_views
 from dualview.numerics.compiling import compiled, inlined
 from dualview.numerics.streams import standard_gamma

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.likelihoods.soft_many_threads import N_PROBES, N_SIGNS, Equations
+from dualview.behaviors.approximation.many_threads import N_PROBES, N_SIGNS, Equations
 from dualview.behaviors.records import Params
 from dualview.distributions import G
 from dualview.engines.variational.sharded.users import Moments, ShardedUsers

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dualview.behaviors.likelihoods.soft_many_threads import SoftManyThreads
+from dualview.behaviors.approximation.many_threads import SoftManyThreads
 from dualview.behaviors.likelihoods.threads import ThreadRegression
 from dualview.behaviors.records import Params
 from dualview.engines.variational.sharded.equations import ShardedEquations

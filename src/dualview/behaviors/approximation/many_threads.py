@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.likelihoods.soft import (
+from dualview.behaviors.approximation.latent import (
     LatentDraws,
     LearnedNoise,
     SoftPrior,

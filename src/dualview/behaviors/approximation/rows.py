@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.behaviors.approximation.latent import LatentApproximation, LatentDraws, SoftPrior
 from dualview.behaviors.families.base import FamilyFactor, Moments
-from dualview.behaviors.likelihoods.soft import LatentApproximation, LatentDraws, SoftPrior
 
 Array = NDArray[np.float64]
 

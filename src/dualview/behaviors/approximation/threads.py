@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
-from dualview.behaviors.likelihoods.soft import (
+from dualview.behaviors.approximation.latent import (
     LatentDraws,
     LearnedNoise,
     SoftPrior,

@@ -1,0 +1,1 @@
+"""q of latent vectors and of the parameters of observations, for the variational engine."""
