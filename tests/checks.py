@@ -643,7 +643,7 @@ def assert_rejected(
     """A deliberate error is seen: some statistic of ``joint_test`` has |z| > REJECT.
 
     Most errors show in a fifth of the chains and prior draws. There |z| has heavier tails, and must
-    be larger by 2; where it is not, or chains are lost, the whole run decides alone. ends: errors
+    be larger by 2; where it is not, or draws are lost, the whole run decides alone. ends: errors
     in which the whole run may end too, as they fail the test of a right sampler.
     """
     run = {"n_chains": n_chains, "n_prior": n_prior}
@@ -651,7 +651,7 @@ def assert_rejected(
         first = {name: size // _FIRST for name, size in run.items()}
         if worst(joint_test(model, seed, **first, **options))[1] > REJECT + 2.0:
             return
-    except (LostChainsError, *ends):
+    except (LostChainsError, RuntimeWarning, *ends):
         pass
     try:
         name, size = worst(joint_test(model, seed, **run, **options))
