@@ -471,8 +471,9 @@ def _likelihood_statistics(likelihood: Any, state: State) -> dict[str, float]:
             result["log_noise_of_one"] = float(np.log(noise[0]))
             result["noises"] = float(len(np.unique(noise)))
             noise = noise[panel.user]
-        result["residual_fit"] = float(np.arctan(residual**2 * noise).mean())
-        result["outcome_size"] = float(np.log(np.abs(outcome)).mean())
+        if getattr(likelihood, "values", None) is None:  # else no number is observed for each row
+            result["residual_fit"] = float(np.arctan(residual**2 * noise).mean())
+            result["outcome_size"] = float(np.log(np.abs(outcome)).mean())
     else:
         odds, outcome = likelihood.rows(latent, params).eta, likelihood.panel.outcome
         result["yes"] = float(outcome.mean())
