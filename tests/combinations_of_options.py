@@ -1,9 +1,9 @@
 """Options by options: which of them work together, and which questions go with each, by tiny fits.
 
-``python tests/combinations.py`` fits every pair of options, asks a fit of every option every
+``python tests/combinations_of_options.py`` fits every pair of options, asks a fit of every option every
 question, and prints what came of each and where that is not what the table says.
-``python tests/combinations.py link`` does so for the pairs with a link alone; ``--share 0/4`` for
-every fourth option. ``python tests/combinations.py --write docs/combinations.md`` writes the table.
+``python tests/combinations_of_options.py link`` does so for the pairs with a link alone; ``--share 0/4`` for
+every fourth option. ``python tests/combinations_of_options.py --write docs/combinations.md`` writes the table.
 Set NUMBA_DISABLE_JIT=1: tiny fits take half a second in Python, and a minute to compile.
 
 An option changes a :class:`Recipe`; options of one kind add up: two kinds of columns are a table
@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 import dualview as dv
+from benchmarks.paste import pasted
 from dualview.posterior.prediction import candidates, left_out_users
 
 N_USERS = 10
@@ -335,7 +336,8 @@ class Fit:
     def new(self) -> tuple[World, Any]:
         """Users who are new to the fit, and their features."""
         world = World(N_NEW, seed=1)
-        return world, world.table(self.recipe)
+        X = world.table(self.recipe)
+        return world, np.empty((N_NEW, 0)) if X is None else X
 
 
 def fit(recipe: Recipe, folder: Path, length: dict[str, Any]) -> Fit:
@@ -375,7 +377,8 @@ def new_users(found: Fit) -> None:
 def new_latent(found: Fit) -> None:
     world, X = found.new()
     given = world.behavior(found.recipe)
-    _finite(found.model.predict_latent(X, behavior_new=given).interval(0.5))
+    for each in _as_list(found.model.predict_latent(X, behavior_new=given)):
+        _finite(each.interval(0.5))
 
 
 def known_outcomes(found: Fit) -> None:
@@ -494,6 +497,27 @@ NO_MEANING: list[Refusal] = [
         "In one cluster nobody can look and act differently.",
         "agreement has no meaning with n_clusters=1",
     ),
+    Refusal(
+        ("no features",), ("new users",), "Without features nothing places users.", "cannot place"
+    ),
+    Refusal(
+        ("no features",), ("imputation",), "Without features there are no cells.", "has no cells"
+    ),
+    Refusal(
+        ("no behavior",),
+        ("new users' behavior", "outcomes", "new users' outcomes"),
+        "Without a behavior there is nothing to predict.",
+        "fitted without a behavior",
+    ),
+    Refusal(
+        ("no behavior",),
+        ("leave out observations", "leave out users"),
+        "Without a behavior there is nothing to predict.",
+        "compare needs fits with a behavior",
+    ),
+    Refusal(
+        ("shards",), ("imputation",), "Shards have no missing cells: there is nothing to fill in."
+    ),
 ]
 _BY_VARIATIONAL = (
     "The variational engine has closed forms for one behavior with rows that are normal, yes or "
@@ -518,6 +542,10 @@ _USERS_LEFT_OUT = (
     "noise is small beside the vector's spread these miss the peak, so that scores would be wrong. "
     "Compare by observation."
 )
+_BY_TABLE = (
+    "Where each table has labels of its own, users who share a thread, or leave, move several "
+    "labels at once; the sum over all of these is not written."
+)
 _NOT_APPROXIMATED = ("variational", "variational start")
 NOT_WRITTEN: list[Refusal] = [
     Refusal(
@@ -529,10 +557,65 @@ NOT_WRITTEN: list[Refusal] = [
             "rankings",
             *_NOISES,
             "groups",
+            "several behaviors",
         ),
         _NOT_APPROXIMATED,
         _BY_VARIATIONAL,
         "The variational approximation does not do",
+    ),
+    *(
+        Refusal(("shards",), others, _IN_SHARDS, says)
+        for others, says in (
+            (("variational start",), 'Shards are for engine="variational"'),
+            (("categories",), "users must hold numbers only"),
+            (("censored columns", "missing cells"), "users must be finite"),
+            (
+                ("several tables", "agreement by table", "several behaviors"),
+                "there is no such file",
+            ),
+            (("no features",), "users must be a table with rows and columns"),
+            (("link", "agreement", "pooling"), "Fits to shards do not have"),
+            (("empirical scale",), 'behavior_prior="likelihood" is not for shards'),
+            (
+                ("numbers", "rounded numbers", "yes or no", "ordered levels", "choices")
+                + ("rankings", *_NOISES),
+                "threads must be a SharedOutcome",
+            ),
+            (("common", "groups"), "Shards hold participation and outcomes"),
+            (("leave out observations", "leave out users"), "Outcomes are needed here"),
+            (("check",), "The observations of the fit are needed here"),
+        )
+    ),
+    Refusal(("pooling",), ("several behaviors",), _BY_CLUSTER, "is for a fit of one behavior"),
+    Refusal(
+        ("noise by cluster",),
+        ("threads", "yes or no", "ordered levels", "choices", "rankings", "several behaviors"),
+        _BY_CLUSTER,
+        'noise="cluster" is for a fit of one behavior',
+    ),
+    Refusal(
+        ("rounded numbers",),
+        ("noise by user", "Student noise"),
+        _INTERVALS,
+        "needs outcomes that are exact numbers",
+    ),
+    Refusal(
+        ("leave out users",),
+        ("rounded numbers", "noise by user", "Student noise"),
+        _USERS_LEFT_OUT,
+        "Users can be left out one at a time only where",
+    ),
+    Refusal(
+        ("agreement by table",),
+        ("new users' outcomes",),
+        _BY_TABLE,
+        "Outcomes of several new users together cannot be predicted",
+    ),
+    Refusal(
+        ("agreement by table",),
+        ("leave out users",),
+        _BY_TABLE,
+        "Users cannot be left out one at a time where several tables",
     ),
 ]
 
@@ -540,6 +623,37 @@ NOT_WRITTEN: list[Refusal] = [
 def refusal(first: str, second: str) -> Refusal | None:
     """Why two do not go together; None where they do."""
     return next((each for each in NO_MEANING + NOT_WRITTEN if each.holds(first, second)), None)
+
+
+def table() -> str:
+    """The table in Markdown, with its footnotes."""
+    notes = list(dict.fromkeys(each.why for each in NO_MEANING + NOT_WRITTEN))
+    seconds = [*OPTIONS, *QUESTIONS]
+
+    def cell(first: str, second: str) -> str:
+        refused = None if first == second else refusal(first, second)
+        if first == second:
+            return ""
+        return "✓" if refused is None else str(1 + notes.index(refused.why))
+
+    letters = [f"{_letter(j)}" for j in range(len(seconds))]
+    lines = ["| | | " + " | ".join(letters) + " |", "|---" * (2 + len(seconds)) + "|"]
+    for letter, first in zip(letters, OPTIONS, strict=False):
+        cells = " | ".join(cell(first, second) for second in seconds)
+        lines.append(f"| {letter} | {first} | {cells} |")
+    asked = zip(letters[len(OPTIONS) :], QUESTIONS, strict=True)
+    lines += ["", "Questions: " + ", ".join(f"{one} {name}" for one, name in asked) + "."]
+    unwritten = {each.why for each in NOT_WRITTEN}
+    for title, is_unwritten in (("No meaning", False), ("Not written", True)):
+        lines += ["", f"**{title}**", ""]
+        for number, why in enumerate(notes, 1):
+            if (why in unwritten) == is_unwritten:
+                lines.append(f"- ({number}) {why}")
+    return "\n".join(lines)
+
+
+def _letter(j: int) -> str:
+    return chr(ord("A") + j) if j < 26 else "A" + chr(ord("A") + j - 26)
 
 
 def pairs() -> Iterator[tuple[str, str]]:
