@@ -1,9 +1,9 @@
 """Options by options: which of them work together, and which questions go with each, by tiny fits.
 
-``python tests/combinations_of_options.py`` fits every pair of options, asks a fit of every option every
-question, and prints what came of each and where that is not what the table says.
-``python tests/combinations_of_options.py link`` does so for the pairs with a link alone; ``--share 0/4`` for
-every fourth option. ``python tests/combinations_of_options.py --write docs/combinations.md`` writes the table.
+``python tests/combinations_of_options.py`` fits every pair of options, asks a fit of every option
+every question, and prints what came of each and where that is not what the table says. With the
+name of an option it does so for its pairs alone, with ``--share 0/4`` for every fourth option; with
+``--write docs/combinations.md`` it writes the table.
 Set NUMBA_DISABLE_JIT=1: tiny fits take half a second in Python, and a minute to compile.
 
 An option changes a :class:`Recipe`; options of one kind add up: two kinds of columns are a table
@@ -529,22 +529,30 @@ _IN_SHARDS = (
     "tables need a file format and sums of their own; they can be fitted in memory."
 )
 _BY_CLUSTER = (
-    "With several behaviors, a latent vector or a noise that a cluster shares needs moves of its "
-    "own for labels, since the behaviors of a cluster no longer split into users."
+    "What a cluster shares, a latent vector or a noise, is written for one behavior: its moves and "
+    "what new users' observations say would have to be derived for several."
 )
 _INTERVALS = (
-    "Outcomes that are known to intervals have normal noise: with precisions of single rows or "
-    "users, rounding and heavy tails both explain the same outliers, and no test has shown that "
-    "the sampler finds its way."
+    "Outcomes that are known to intervals are written for normal noise that all or a cluster "
+    "share; noise of single users or rows would have to be derived and tested with them."
 )
 _USERS_LEFT_OUT = (
-    "The outcomes of a user left out are integrated over its latent vector at fixed nodes. Where "
-    "noise is small beside the vector's spread these miss the peak, so that scores would be wrong. "
-    "Compare by observation."
+    "The outcomes of a user left out are integrated over its latent vector at fixed nodes, which "
+    "may miss the peak where noise is small, and noise by user has no integral there. Compare by "
+    "observation."
 )
 _BY_TABLE = (
     "Where each table has labels of its own, users who share a thread, or leave, move several "
     "labels at once; the sum over all of these is not written."
+)
+_IN_MEMORY = (
+    "numbers",
+    "rounded numbers",
+    "yes or no",
+    "ordered levels",
+    "choices",
+    "rankings",
+    *_NOISES,
 )
 _NOT_APPROXIMATED = ("variational", "variational start")
 NOT_WRITTEN: list[Refusal] = [
@@ -577,8 +585,7 @@ NOT_WRITTEN: list[Refusal] = [
             (("link", "agreement", "pooling"), "Fits to shards do not have"),
             (("empirical scale",), 'behavior_prior="likelihood" is not for shards'),
             (
-                ("numbers", "rounded numbers", "yes or no", "ordered levels", "choices")
-                + ("rankings", *_NOISES),
+                _IN_MEMORY,
                 "threads must be a SharedOutcome",
             ),
             (("common", "groups"), "Shards hold participation and outcomes"),
