@@ -632,6 +632,39 @@ def refusal(first: str, second: str) -> Refusal | None:
     return next((each for each in NO_MEANING + NOT_WRITTEN if each.holds(first, second)), None)
 
 
+_PYTHON = "Python only"
+COMMAND_LINE: dict[str, str] = {
+    **dict.fromkeys(
+        ("counts", "ratings", "categories", "rounded columns", "censored columns"), "--columns"
+    ),
+    "missing cells": "empty cells",
+    "several tables": _PYTHON,
+    "no features": "a table of ids alone",
+    "fixed number": "--clusters",
+    "one cluster": "--clusters",
+    "Pitman-Yor": "--partition",
+    "link": "--link",
+    "agreement": "--agreement",
+    "agreement by table": _PYTHON,
+    "pooling": "--pooling",
+    "empirical scale": "--behavior-prior",
+    "threads": "--threads",
+    "numbers": "--kind",
+    "rounded numbers": "--outcome-kind",
+    **dict.fromkeys(("yes or no", "ordered levels", "choices", "rankings"), "--kind"),
+    "several behaviors": _PYTHON,
+    **dict.fromkeys(_NOISES, _PYTHON),
+    "common": "--common",
+    "groups": "--groups",
+    "no behavior": "no second table",
+    "variational": "--engine",
+    "variational start": _PYTHON,
+    "shards": "written by `dualview shard`; fitted in Python",
+    "checkpoint": "--out",
+    "summary": "--keep",
+}
+
+
 def table() -> str:
     """The table in Markdown, with its footnotes."""
     notes = list(dict.fromkeys(each.why for each in NO_MEANING + NOT_WRITTEN))
@@ -648,6 +681,9 @@ def table() -> str:
     for letter, first in zip(letters, OPTIONS, strict=False):
         cells = " | ".join(cell(first, second) for second in seconds)
         lines.append(f"| {letter} | {first} | {cells} |")
+    lines += ["", "On the command line, `dualview fit`:", "", "| option | said by |", "|---|---|"]
+    said_by = {name: f"`{how}`" if how[0] == "-" else how for name, how in COMMAND_LINE.items()}
+    lines += [f"| {name} | {said_by[name]} |" for name in OPTIONS]
     asked = zip(letters[len(OPTIONS) :], QUESTIONS, strict=True)
     lines += ["", "Questions: " + ", ".join(f"{one} {name}" for one, name in asked) + "."]
     unwritten = {each.why for each in NOT_WRITTEN}

@@ -25,6 +25,18 @@ def test_every_refusal_is_about_options_and_questions_that_are_there() -> None:
         assert {*each.some, *each.others} <= names
 
 
+def test_the_command_line_has_the_options_that_the_table_names() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "dualview.cli", "fit", "--help-all"],
+        env=os.environ | {"COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert set(options.COMMAND_LINE) == set(options.OPTIONS)
+    assert not [how for how in options.COMMAND_LINE.values() if how[0] == "-" and how not in shown]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(N_SHARES))
 def test_every_pair_works_or_is_refused_as_the_table_says(share: int) -> None:
