@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import combinations_of_options as options
+import combinations as options
 
 ROOT = Path(__file__).parents[1]
 N_SHARES = 4
@@ -42,7 +42,7 @@ def test_the_command_line_has_the_options_that_the_table_names() -> None:
 def test_every_pair_works_or_is_refused_as_the_table_says(share: int) -> None:
     """In Python: a fit of a pair takes half a second, and a minute to compile."""
     found = subprocess.run(
-        [sys.executable, "tests/combinations_of_options.py", "--share", f"{share}/{N_SHARES}"],
+        [sys.executable, "tests/combinations.py", "--share", f"{share}/{N_SHARES}"],
         cwd=ROOT,
         env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         capture_output=True,

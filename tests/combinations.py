@@ -1,6 +1,6 @@
 """Options by options: which of them work together, and which questions go with each, by tiny fits.
 
-``python tests/combinations_of_options.py`` fits every pair of options, asks a fit of every option
+``python tests/combinations.py`` fits every pair of options, asks a fit of every option
 every question, and prints what came of each and where that is not what the table says. With the
 name of an option it does so for its pairs alone, with ``--share 0/4`` for every fourth option; with
 ``--write docs/combinations.md`` it writes the table.
