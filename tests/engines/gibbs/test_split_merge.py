@@ -390,8 +390,12 @@ def with_verb(monkeypatch, **functions):
     for name, function in functions.items():
         monkeypatch.setitem(dispatch._KINDS[splitting.GaussianSplit], name, function)
     log_weight = mutate(split_merge.log_weight)
-    weight_of_column = mutate(split_merge.weight_of_column, log_weight=log_weight)
-    return mutate(split_and_merge, weight_of_column=weight_of_column, log_weight=log_weight)
+    return mutate(
+        split_and_merge,
+        weight_of_column=mutate(split_merge.weight_of_column, log_weight=log_weight),
+        log_weight=log_weight,
+        accept=mutate(split_merge.accept),
+    )
 
 
 MUTANTS = [
