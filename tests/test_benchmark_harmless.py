@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import dualview as dv
 from dualview.forum import example_posts
@@ -59,6 +60,12 @@ def row(model: str, split: int, units: Any, **more: Any) -> Any:
     return Row(**facts | {"model": model, "split": split, "units": units} | more)
 
 
+def study_moments(problem: Any) -> tuple[float, float]:
+    """Mean and standard deviation of all training outcomes."""
+    outcome = problem.study.outcome[problem.training]
+    return float(outcome.mean()), float(outcome.std(ddof=1))
+
+
 def same(one: Any, other: Any) -> bool:
     return one.equals(other) if isinstance(one, pd.DataFrame) else np.array_equal(one, other)
 
@@ -85,7 +92,9 @@ def test_a_control_permutes_one_thing_in_the_same_way_each_time(
             assert np.array_equal(np.sort(own), np.sort(before))
 
 
-def test_splits_are_those_of_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splits_are_those_of_worth_and_the_mean_is_of_everybody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from benchmarks.harmless import trials
     from benchmarks.worth.problem import problems
 
@@ -95,6 +104,14 @@ def test_splits_are_those_of_worth(monkeypatch: pytest.MonkeyPatch) -> None:
         own = source.trial("none", problem.fold).problem
         assert np.array_equal(own.training, problem.training)
         assert np.array_equal(own.held_out, problem.held_out)
+        mean, spread = study_moments(problem)
+        truth = problem.study.outcome[problem.held_out]
+        nll = -stats.norm(mean, spread).logpdf(truth)
+        user = problem.study.user[problem.held_out]
+        found = source.trial("none", problem.fold).simple("mean")
+        assert np.isnan(found[problem.new]).all()
+        for u in problem.known:
+            assert found[u] == pytest.approx(nll[user == u].mean())
     first, fourth = (source.trial("none", split).problem for split in (0, 3))
     assert not np.array_equal(first.held_out, fourth.held_out)
 
@@ -147,11 +164,11 @@ def test_a_run_keeps_what_it_has_and_continues(
     running.run(plan, again)
     assert asked == ["agreement", "link", "stacked"]  # nothing is fitted twice
 
-    log_weights = [
+    weights = [
         float(part.split()[-1])
         for part in kept.rows["small", "features", 0, "stacked"].note.split(", ")
     ]
-    assert sum(log_weights) == pytest.approx(1.0, abs=0.03)
+    assert sum(weights) == pytest.approx(1.0, abs=0.03)
     stack, *parts = (
         kept.rows["small", "features", 0, name].nll for name in ("stacked", *running.MIXTURES)
     )

@@ -7,12 +7,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
-from joblib import Parallel, delayed
 
 import dualview as dv
 from benchmarks import agreement
@@ -72,21 +72,30 @@ class Task:
 def run(plan: Plan, kept: Kept, after: Callable[[], None] = lambda: None) -> None:
     """Keep a row for each model on each trial, unless there is one; ``after`` follows every row.
 
-    A stack comes after the fits of its set, which it reads from their folders.
+    A stack comes after the fits of its set, which it reads from files.
     """
     for source in plan.sources:
         for models in _stages(plan.models):
             tasks = [
                 task for task in _tasks(plan, source, models) if not kept.has(task.key, plan.limit)
             ]
-            parallel = Parallel(n_jobs=plan.n_jobs, return_as="generator_unordered", batch_size=1)
-            for row in parallel(delayed(result)(task) for task in tasks):
-                kept.add(row)
+            parallel = joblib.Parallel(
+                n_jobs=plan.n_jobs, return_as="generator_unordered", batch_size=1
+            )
+            for row in parallel(joblib.delayed(result)(task) for task in tasks):
+                kept.add(_continued(row, kept.rows.get(row.key)))
                 _say(row)
                 after()
         for task in _tasks(plan, source, [STACKED]):
             if task.key in kept.rows and kept.rows[task.key].passed:
                 shutil.rmtree(task.folder, ignore_errors=True)
+
+
+def _continued(row: Row, before: Row | None) -> Row:
+    """The row of a fit that continued another one: its seconds are those of both."""
+    if before is None or row.model not in MIXTURES:
+        return row
+    return replace(row, seconds=before.seconds + row.seconds)
 
 
 def _stages(models: Sequence[str]) -> Iterator[list[str]]:
@@ -131,18 +140,28 @@ def _run(task: Task, trial: Trial) -> tuple[Array, float, bool, float, str]:
         return units, time.process_time() - began, *_verdict(fits.values()), note
     trial.fit(**MIXTURES[task.model], **task.plan.settings | _SHORT, n_jobs=1)  # compiles
     began = time.process_time()
-    model = _fitted(task, trial, task.model)
+    model = _fit(task, trial, task.model)
     return trial.nll(model), time.process_time() - began, *_verdict([model]), ""
 
 
 def _fitted(task: Task, trial: Trial, model: str) -> dv.DualViewMixture:
-    """The mixture; a fit that was stopped is continued, a finished one is read."""
-    return trial.fit(
+    """The mixture whose row there is, or a new one."""
+    path = task.folder / f"{model}.joblib"
+    return joblib.load(path) if path.exists() else _fit(task, trial, model)
+
+
+def _fit(task: Task, trial: Trial, model: str) -> dv.DualViewMixture:
+    """The mixture, with a file for stacks; a fit that was stopped is continued."""
+    fit = trial.fit(
         **MIXTURES[model],
         **{"random_state": task.split, "n_jobs": 1, "max_time": task.plan.limit}
         | task.plan.settings,
         checkpoint=task.folder / model,
     )
+    path = task.folder / f"{model}.joblib"
+    joblib.dump(fit, path.with_suffix(".new"))
+    path.with_suffix(".new").replace(path)  # whole, or not there
+    return fit
 
 
 def _verdict(fits: Any) -> tuple[bool, float]:

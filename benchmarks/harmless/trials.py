@@ -36,7 +36,7 @@ class Trial(Protocol):
     """What every model is asked for."""
 
     def simple(self, model: str) -> Array:
-        """NLL of the mean, ridge regression or the mixed model."""
+        """NLL of the mean of all training outcomes, ridge regression or the mixed model."""
 
     def fit(self, **settings: Any) -> dv.DualViewMixture:
         """A mixture with these settings; without features, if all users are in one cluster."""
@@ -61,7 +61,9 @@ class SetTrial:
         self.problem, self.question = problem, next(problem.questions())
 
     def simple(self, model: str) -> Array:
-        return self._nll(METHODS[_OF_SETS[model]](self.problem)(self.question))
+        nobody = self.question.history[:0]  # the mean is that of all users, as in forums
+        question = self.question._replace(history=nobody) if model == "mean" else self.question
+        return self._nll(METHODS[_OF_SETS[model]](self.problem)(question))
 
     def fit(self, **settings: Any) -> dv.DualViewMixture:
         return mixture.fit(self.problem, **settings)
