@@ -112,7 +112,7 @@ class Cell:
                 WORDS.get(model, model),
                 f"{nll:.3f}" if own else "",
                 *(str(self.difference(model, rival) or "") for rival in ("single", "mean")),
-                f"{self.seconds(model):.1f}",
+                f"{self.seconds(model):.1f}" if own else "",
                 self.verdict(model),
                 "" if np.isnan(r_hat) else f"{r_hat:.3f}",
             ]
@@ -133,7 +133,8 @@ def cells(rows: dict[Key, Row]) -> dict[tuple[str, str], Cell]:
 def markdown(rows: dict[Key, Row]) -> str:
     """Differences counted over sets, then the table of all sets."""
     found = cells(rows)
-    return "\n".join([*_verdicts(found), "", _HEAD, *_lines(found)]) + "\n"
+    text = "\n".join([*_verdicts(found), "", _HEAD, *_lines(found)])
+    return f"{text}\n\n† Not all verdicts passed.\n" if "†" in text else f"{text}\n"
 
 
 def _lines(found: dict[tuple[str, str], Cell]) -> Iterator[str]:
