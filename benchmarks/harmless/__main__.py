@@ -15,6 +15,8 @@ table.md`` puts the table into the page.
 """
 
 import argparse
+import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,4 +65,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated."))  # ends the workers as well
     main()

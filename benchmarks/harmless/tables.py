@@ -59,6 +59,12 @@ def _error(values: Array) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
+def _r_hat_text(value: float) -> str:
+    if np.isnan(value):
+        return ""
+    return f"{value:.3f}" if value < 100.0 else "> 100"
+
+
 class Cell:
     """The models of one set under one control, by split; without those that failed."""
 
@@ -114,7 +120,7 @@ class Cell:
                 *(str(self.difference(model, rival) or "") for rival in ("single", "mean")),
                 f"{self.seconds(model):.1f}" if own else "",
                 self.verdict(model),
-                "" if np.isnan(r_hat) else f"{r_hat:.3f}",
+                _r_hat_text(r_hat),
             ]
 
 
