@@ -46,10 +46,10 @@ SPREAD: dict[str, Options] = {
 }
 
 
-def add_forums(parser: argparse.ArgumentParser) -> None:
+def add_forums(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """The option --forum, for which :func:`forum_of` reads what follows it."""
     parser.add_argument(
-        "--forum", nargs="+", action="append", required=True, metavar="NAME POSTS OPTION=VALUE"
+        "--forum", nargs="+", action="append", required=required, metavar="NAME POSTS OPTION=VALUE"
     )
 
 

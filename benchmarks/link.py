@@ -112,10 +112,15 @@ def whitened(features: pd.DataFrame) -> Array:
     return np.linalg.solve(factor, centered.T).T
 
 
-def score_linear(name: str, data: ForumData, train: ForumThreads) -> dict[str, float]:
+def predict_linear(name: str, data: ForumData, train: ForumThreads) -> tuple[Array, Array]:
+    """Means and variances of the outcomes of the test threads by one of ``LINEAR``."""
     features = whitened(data.numbers)
     predict = fit_linear(parts(train, features, name), train.outcome)
-    mean, variance = predict(parts(data.test, features, name))
+    return predict(parts(data.test, features, name))
+
+
+def score_linear(name: str, data: ForumData, train: ForumThreads) -> dict[str, float]:
+    mean, variance = predict_linear(name, data, train)
     nll = 0.5 * np.log(2 * np.pi * variance) + 0.5 * (data.test.outcome - mean) ** 2 / variance
     r2 = r_squared(data.test.outcome, mean)
     return {"nll": float(nll.mean()), "r2": r2, "r2_of_mean": r2}

@@ -58,15 +58,15 @@ def by_user(user: Places, n_users: int, truth: Array, forecast: Forecast) -> Use
 
 def over_folds(scores: list[UserScores]) -> UserScores:
     """Means over the folds in which a user was asked, of the users who ever were."""
-    stacked = [np.array(part) for part in zip(*scores, strict=True)]
-    asked: NDArray[np.bool_] = ~np.isnan(stacked[0])
+    return UserScores(*(mean_when_asked(np.array(part)) for part in zip(*scores, strict=True)))
+
+
+def mean_when_asked(values: Array) -> Array:
+    """Means of values (folds, U) over the folds in which a user was asked (others are NaN), of the
+    users who ever were."""
+    asked: NDArray[np.bool_] = ~np.isnan(values)
     ever = asked.any(axis=0)
-    return UserScores(
-        *(
-            np.where(asked, part, 0.0).sum(axis=0)[ever] / asked.sum(axis=0)[ever]
-            for part in stacked
-        )
-    )
+    return np.asarray(np.where(asked, values, 0.0).sum(axis=0)[ever] / asked.sum(axis=0)[ever])
 
 
 class Gap(NamedTuple):
