@@ -488,7 +488,7 @@ NO_MEANING: list[Refusal] = [
     Refusal(
         ("no behavior",),
         ("pooling", "empirical scale"),
-        "Without a behavior there is nothing to pool or to scale: the fit warns and goes on.",
+        "Without a behavior there is nothing to pool or to scale: the fit warns and continues.",
         "is not used: there is no such view in this fit",
     ),
     Refusal(
