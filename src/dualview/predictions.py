@@ -145,8 +145,13 @@ class Predictions:
                 "it some."
             )
         law = self.predict_outcome(y)
-        laws = list(law.values()) if isinstance(behavior, SeveralBehaviors) else [law]
-        return [own.log_density(part.outcome) for own, part in zip(laws, given, strict=True)]
+        laws, fitted = [law], [behavior]
+        if isinstance(behavior, SeveralBehaviors):
+            laws, fitted = list(law.values()), list(behavior.parts.values())
+        return [
+            own.log_density(known.outcome_of(part))
+            for own, known, part in zip(laws, fitted, given, strict=True)
+        ]
 
     def predict_latent(
         self, X_new: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error"

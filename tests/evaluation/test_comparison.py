@@ -25,6 +25,7 @@ from dualview.evaluation.comparison import (
 )
 from dualview.posterior.prediction.influence import Influence, mutual_information, shared_variance
 from dualview.posterior.prediction.left_out import left_out_pairs
+from dualview.posterior.prediction.user_features import Features
 
 USER = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
 PRIOR = dv.GaussianPrior(0.3, 0.5)
@@ -452,8 +453,8 @@ def _rows_of(model: Any, x: np.ndarray, new: Any) -> float:
     """ln p(observations | features) of a new user, its vector drawn many times in each draw and
     cluster."""
     rows = model._candidates()
-    working = model.posterior_.spec.units["features"].to_working(x)
-    log_weights = rows.log_prior + rows.log_features(working, 1)[0]
+    seen = Features.of(model.posterior_, {"features": x})
+    log_weights = rows.log_prior + rows.log_features(seen, 1)[0]
     means, roots = rows.latent.means, rows.latent.roots
     rng = np.random.default_rng(0)
     densities = []

@@ -307,12 +307,13 @@ def test_the_ends_of_the_uniform_range(place, half):
 
 def mutated(old, new):
     """The source with a piece replaced."""
-    assert SOURCE.count(old) == 1, f"{old!r} stands {SOURCE.count(old)} times"
+    if SOURCE.count(old) != 1:  # not an AssertionError, by which mutants are rejected
+        raise ValueError(f"{old!r} stands {SOURCE.count(old)} times")
     return SOURCE.replace(old, new)
 
 
 LAW_MUTANTS = [
-    ("_HEAD_MASS = 4.0", "_HEAD_MASS = 3.9"),
+    ("    4.0 / math.pi * math.exp", "    3.9 / math.pi * math.exp"),
     ("math.exp(0.125 * math.pi", "math.exp(0.12 * math.pi"),
 ]
 MUTANTS = [

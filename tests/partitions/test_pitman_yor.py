@@ -156,7 +156,7 @@ def test_a_fit_keeps_and_predicts_with_its_process(tmp_path):
     assert fitted.posterior_.spec.process == "pitman-yor(0.3)"
     fitted.posterior_.save(tmp_path / "run.nc")
     read = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
-    assert read.partition == dv.PitmanYor(0.3)
+    assert read.n_clusters == dv.PitmanYor(0.3)
     new = forum.features[:3] + 0.1
     np.testing.assert_array_equal(read.predict_proba(new), fitted.predict_proba(new))
 

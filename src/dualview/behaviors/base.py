@@ -354,6 +354,11 @@ class Behavior(ABC):
             )
         return self.outcome
 
+    def outcome_of(self, new: "Behavior") -> Array | None:
+        """The outcomes of new observations as those of the fit are written; by default they are
+        written alike."""
+        return new.outcome
+
     @property
     def n_observations(self) -> int:
         """The number of observations."""

@@ -134,6 +134,7 @@ class PairwiseChoices(BinaryOutcomes):
     """  # noqa: E501
 
     observations = "choices"
+    _described_items: list[str] | str | None = None  # of a fit that was saved
 
     def __init__(
         self,
@@ -314,12 +315,22 @@ class PairwiseChoices(BinaryOutcomes):
         return super().described() | {
             "item_intercept": self.item_intercept,
             "n_items": len(self.items),
+            **({"items": self._items_in_words} if self.item_intercept is True else {}),
         }
+
+    @property
+    def _items_in_words(self) -> list[str] | str:
+        """The items' names; without names a digest of their features, which is empty in files of
+        versions that did not store it."""
+        if self._described_items is not None:
+            return self._described_items
+        return digest(self.items) if self.item_names is None else self.item_names
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Self:
         behavior = super().from_description(description)
         behavior.item_intercept, behavior.item_names = description["item_intercept"], None
+        behavior._described_items = description.get("items", "")
         behavior.items = np.zeros((description["n_items"], len(description["names"])))
         behavior.winner = behavior.loser = np.empty(0, dtype=np.int64)
         return behavior
@@ -335,7 +346,30 @@ class PairwiseChoices(BinaryOutcomes):
                 "item_intercept=True; got "
                 f"{len(matched.items)} items, item_intercept={matched.item_intercept}."
             )
+        if self.item_intercept is True:
+            matched._match_items(self)
         return matched
+
+    def _match_items(self, fitted: Self) -> None:
+        """In place: choices among the items of the fit, by their names where both have some."""
+        known, items = fitted._items_in_words, self._items_in_words
+        if isinstance(known, str) or isinstance(items, str):
+            if isinstance(known, str) and known not in ("", digest(self.items)):
+                raise InputError(
+                    "New choices must be among the items of the fit, with the same features in "
+                    "the same order; got other features. Items that have names, by the index of a "
+                    "DataFrame, may come in any order."
+                )
+            return
+        place = {name: i for i, name in enumerate(known)}
+        strange = [name for name in items if name not in place]
+        if strange:
+            raise InputError(
+                f"New choices must be among the items of the fit; unknown: {listed(strange)}."
+            )
+        places = np.array([place[name] for name in items], dtype=np.int64)
+        self.winner, self.loser = places[self.winner], places[self.loser]
+        self.items, self.item_names = self.items[np.argsort(places)], known
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
         """These choices and new ones, among the same items."""

@@ -391,7 +391,8 @@ def _factor(name: str, given: Any, n: int) -> Factor:
 
 
 def _matched(known: Factor, new: Factor) -> Factor:
-    """The new observations' levels by their positions in the fit."""
+    """The new observations' levels by their positions in the fit; those that are matched already
+    stay as they are."""
     if new.places.shape[1] != known.places.shape[1]:
         raise InputError(f"The group {known.name!r} must be given as in the fit.")
     place = {level: i for i, level in enumerate(known.levels)}
@@ -401,4 +402,5 @@ def _matched(known: Factor, new: Factor) -> Factor:
     positions = np.array(
         [place.get(level, unseen.get(level, -1)) for level in new.levels] or [-1], dtype=np.int64
     )
-    return known._replace(places=positions[np.maximum(new.places, 0)])
+    matched = positions[np.maximum(new.places, 0)]
+    return known._replace(places=np.where(new.places < 0, new.places, matched))

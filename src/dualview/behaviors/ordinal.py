@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logit
 
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.families import Family, Levels, OrdinalFamily, OrdinalOutcome, Outcome
 from dualview.behaviors.families.ordinal import CutPrior, Known
 from dualview.behaviors.panel import PerUser, design_matrix
@@ -168,13 +169,22 @@ class OrdinalOutcomes(PerUser):
     def like(self, new: Any, n_new: int) -> Self:
         """New observations, with the levels of the fit where they have outcomes."""
         matched = super().like(new, n_new)
-        if matched.outcome is not None and not set(matched.levels.names) <= set(self.levels.names):
-            strange = next(name for name in matched.levels.names if name not in self.levels.names)
+        matched.outcome, matched.levels = self.outcome_of(matched), self.levels
+        return matched
+
+    def outcome_of(self, new: Behavior) -> Array | None:
+        """Levels by their names: of other levels, or in another order, they count as other
+        numbers."""
+        if new.outcome is None or not isinstance(new, OrdinalOutcomes):
+            return new.outcome
+        strange = [name for name in new.levels.names if name not in self.levels.names]
+        if strange:
             raise InputError(
                 "New observations must have the levels of the fit, "
-                f"{', '.join(self.levels.names)}; got {strange}."
+                f"{', '.join(self.levels.names)}; got {strange[0]}."
             )
-        return matched
+        names = np.array(new.levels.names)[new.levels.places(new.outcome)]
+        return np.asarray(self.levels.values[self.levels.places(names)])
 
     def family(self, new: Self, params: Params, n_draws: int) -> Outcome:  # noqa: ARG002
         """Levels by the cut points of each draw."""

@@ -29,6 +29,8 @@ Array = NDArray[np.float64]
 MOST_DRAWS = 1000  # of all chains
 _NODES = {1: 31, 2: 15, 3: 7}  # along each dimension, where observations have no closed form
 _N_POINTS = 512  # with more dimensions
+_DIFFERENCE = 1e-3  # of numerical derivatives, in spreads of the latent vectors
+_MOST_STEPS = 50  # of Newton's method
 
 
 class UserDensities(NamedTuple):
@@ -175,10 +177,26 @@ class _Rows:
         return updated(means[:, None], covariances[:, None], part)[0][:, 0]
 
     def _by_nodes(self, evidence: SampledEvidence, means: Array) -> Array:
+        """By nodes where the integrand is large: f = mean + root u, with u ~ N(0, I), has about the
+        density N(v, M⁻¹) given the observations, if these are expanded to second order."""
         nodes, log_weights = _nodes(means.shape[1])
         roots = self._all.latent.roots[self._kept]
-        values = [evidence.log_likelihood(0, self._draw, means + roots @ node) for node in nodes]
-        return np.asarray(logsumexp(np.array(values) + log_weights[:, None], axis=0))
+        slope, curvature = _expansion(evidence, self._draw[len(means) // 2], means, roots)
+        factor = np.linalg.cholesky(
+            np.eye(means.shape[1]) + np.swapaxes(roots, 1, 2) @ curvature @ roots
+        )
+        pull = np.einsum("rji,rj->ri", roots, slope - means @ curvature)[..., None]
+        backwards = np.swapaxes(factor, 1, 2)
+        center = np.linalg.solve(backwards, np.linalg.solve(factor, pull))[..., 0]
+        log_volume = np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+        values = np.empty((len(nodes), len(means)))
+        for i, node in enumerate(nodes):
+            step = np.linalg.solve(backwards, np.broadcast_to(node, means.shape)[..., None])[..., 0]
+            u = center + step
+            vectors = means + (roots @ u[..., None])[..., 0]
+            values[i] = evidence.log_likelihood(0, self._draw, vectors)
+            values[i] += 0.5 * (node @ node - (u * u).sum(axis=1)) - log_volume
+        return np.asarray(logsumexp(values + log_weights[:, None], axis=0))
 
 
 def _nodes(n_dims: int) -> tuple[Array, Array]:
@@ -191,3 +209,60 @@ def _nodes(n_dims: int) -> tuple[Array, Array]:
         )
     half = np.random.default_rng(0).standard_normal((_N_POINTS // 2, n_dims))
     return np.concatenate([half, -half]), np.full(_N_POINTS, -np.log(_N_POINTS))
+
+
+def _expansion(
+    evidence: SampledEvidence, draw: int, means: Array, roots: Array
+) -> tuple[Array, Array]:
+    """b (q,) and H (q, q): about where they are most likely, the observations say bᵀ f − fᵀ H f / 2
+    of a vector f, up to a constant.
+
+    In one draw, with derivatives from differences: it only says where nodes are. Zeros where the
+    observations have no such place, so that nodes are those of the prior.
+    """
+    q = means.shape[1]
+    center = np.median(means, axis=0)
+    spread = np.median(np.abs(means - center), axis=0)
+    scale = np.sqrt(np.median((roots**2).sum(axis=2), axis=0) + spread**2)
+    scale[scale == 0.0] = 1.0
+    steps = _DIFFERENCE * np.array(list(product((-1.0, 0.0, 1.0), repeat=2)))
+    pairs = [(i, j) for i in range(q) for j in range(i + 1)]
+    stencil = np.zeros((len(pairs), len(steps), q))
+    for own, (i, j) in zip(stencil, pairs, strict=True):
+        own[:, i] += steps[:, 0]
+        own[:, j] += steps[:, 1]
+    points = np.vstack([np.zeros((1, q)), stencil.reshape(-1, q)])
+
+    def says(x: Array) -> Array:
+        return evidence.log_likelihood(0, np.full(len(x), draw), center + x * scale)
+
+    def derivatives(x: Array) -> tuple[Array, Array]:
+        found = says(x + points)[1:].reshape(len(pairs), 3, 3)
+        slope, curvature = np.empty(q), np.empty((q, q))
+        for own, (i, j) in zip(found, pairs, strict=True):
+            if i == j:
+                slope[i] = (own[2, 1] - own[0, 1]) / (2.0 * _DIFFERENCE)
+                curvature[i, i] = -(own[2, 1] - 2.0 * own[1, 1] + own[0, 1]) / _DIFFERENCE**2
+            else:
+                mixed = own[2, 2] - own[2, 0] - own[0, 2] + own[0, 0]
+                curvature[i, j] = curvature[j, i] = -mixed / (4.0 * _DIFFERENCE**2)
+        values, vectors = np.linalg.eigh(curvature)
+        return slope, (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+    x = ahead = np.zeros(q)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for _ in range(_MOST_STEPS):
+            x = ahead
+            slope, curvature = derivatives(x)
+            if not (np.isfinite(slope).all() and np.isfinite(curvature).all()):
+                return np.zeros(q), np.zeros((q, q))
+            move = np.linalg.solve(curvature + np.eye(q), slope - x)
+            if np.abs(move).max() < 0.01:
+                break
+            tried = x + move * 0.5 ** np.arange(10)[:, None]
+            heights = says(np.vstack([x, tried])) - 0.5 * (np.vstack([x, tried]) ** 2).sum(axis=1)
+            ahead = np.vstack([x, tried])[np.nanargmax(heights)]
+            if (ahead == x).all():
+                break
+    linear, curvature = slope / scale, curvature / np.outer(scale, scale)
+    return linear + curvature @ (center + x * scale), curvature

@@ -68,6 +68,7 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Mix
     noise = None if forecast.noise is None else 1.0 / new_users.noise(forecast.noise)
     first = np.append(True, draw[1:] != draw[:-1])
     alone = np.where(first, -np.log(n_draws), -np.inf)
+    drawn: dict[int, Array] = {}  # latent vectors of new users, the same in all observations
 
     def parts(cases: slice) -> Parts:
         known = forecast.known(cases)
@@ -85,8 +86,18 @@ def outcomes_given(forecast: Forecast, n_draws: int, new_users: NewUsers) -> Mix
             for user, load in zip(members, loads, strict=True):
                 given = new_users.given_one(int(user))
                 log_weights[:, column] = given.log_weights[:, 0]
-                locations[:, column] += given.means[:, 0] @ load
-                variances[:, column] += np.einsum("q,nqr,r->n", load, given.covariances[:, 0], load)
+                means, covariances = given.means[:, 0], given.covariances[:, 0]
+                if outcome.is_joint:
+                    if user not in drawn:
+                        drawn[user] = _drawn(
+                            np.random.default_rng([0, user]),
+                            np.broadcast_to(means, (len(draw), *means.shape[1:])),
+                            covariances,
+                        )
+                    means = drawn[user]
+                else:
+                    variances[:, column] += np.einsum("q,nqr,r->n", load, covariances, load)
+                locations[:, column] += means @ load
                 if noise is not None:
                     variances[:, column] += noise
         return Parts(log_weights, locations, np.sqrt(variances))
