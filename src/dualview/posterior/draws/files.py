@@ -36,7 +36,10 @@ def load(path: str | os.PathLike[str]) -> xr.DataTree:
     source = file_path(path, "path")
     tree = _opened(source)
     if tree.attrs.get("format") != FORMAT:
-        raise FileError(f"{source} is a NetCDF file, but not a posterior written by dualview.")
+        raise FileError(
+            f"{source} is a NetCDF file, but not a posterior written by dualview, or it was "
+            f"damaged. {_remedy(source)}"
+        )
     if tree.attrs.get("format_version") != VERSION:
         raise FileError(
             f"{source} was written in format {tree.attrs.get('format_version')}; this version "
