@@ -7,6 +7,7 @@ them with parts and without.
 
 import gc
 import importlib
+import itertools
 import math
 import os
 import shutil
@@ -18,10 +19,11 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from numba.core import event
+from numba.core import bytecode, event
 
 import dualview
 from dualview.numerics import compiling
+from dualview.numerics.compiling import uncached
 from programs import run
 from yardsticks import python_of
 
@@ -420,3 +422,30 @@ def test_the_collector_works_as_always_while_other_functions_are_compiled(collec
         _compile_one_and_fail_with_another(numba.njit)
     assert look.starts == look.ends == [collector] * 2
     assert gc.get_threshold() == collector
+
+
+def test_functions_of_one_name_and_number_keep_their_code(monkeypatch):
+    """Numba counts functions from 1 in each process, and code that is read from disk keeps its
+    numbers: the same numbers again are no other function's."""
+
+    def times(factor):
+        def inner(x):
+            total = 0.0
+            for i in range(int(x)):
+                total += factor * math.sqrt(i + 1.0) + (1e-9 * total) ** 2
+            return total
+
+        return uncached(inner)
+
+    def with_one(inner):
+        def outer(x):
+            return inner(x) + 1.0
+
+        return uncached(outer)
+
+    found = []
+    for factor in (3.0, 5.0):
+        monkeypatch.setattr(bytecode.FunctionIdentity, "_unique_ids", itertools.count(10**9))
+        found.append(with_one(times(factor))(10.0))
+    assert found[0] != found[1]
+    assert found[1] - 1.0 == pytest.approx(5.0 / 3.0 * (found[0] - 1.0))

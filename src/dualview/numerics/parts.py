@@ -38,6 +38,8 @@ versions, and a Numba that lacks one of the names, do without: importing this mo
 """
 
 import gc
+import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -327,6 +329,23 @@ class PartLibrary(_KernelLibrary):
         return module
 
 
+_NUMBERS: dict[int, Iterator[int]] = {}  # by process
+
+
+def _own_number() -> int:
+    """A number that no function of another process has either.
+
+    Symbols are named by function, types of arguments and a number, which Numba counts from 1 in
+    each process. Code that is read from disk keeps the numbers of the process that made it: two
+    functions of one name, such as closures, could then have one symbol, and the first code under
+    it would serve both.
+    """
+    process = os.getpid()
+    if process not in _NUMBERS:
+        _NUMBERS[process] = itertools.count(int.from_bytes(os.urandom(6), "little"))
+    return next(_NUMBERS[process])
+
+
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _BeginPart(LoweringPass):
     """Before a function is lowered: where its code goes, and nothing for Python."""
@@ -467,6 +486,7 @@ class _Compiler(compiler.CompilerBase):
             return super().compile_extra(func)
 
     def define_pipelines(self) -> list[Any]:
+        self.state.func_id.unique_id = _own_number()
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_WithoutCopies, typed_passes.NoPythonSupportedFeatureValidation)
         passes.add_pass_after(_BeginKernel, typed_passes.AnnotateTypes)
