@@ -1,5 +1,6 @@
 """Predictions of a fitted mixture: new outcomes, and users it has not seen."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -136,21 +137,19 @@ class Predictions:
                 f"This model was fitted to one behavior, a {type(behavior).__name__}: give one "
                 "as y, not several."
             )
-        given = (
-            list(behavior.new(y).parts.values()) if isinstance(behavior, SeveralBehaviors) else [y]
-        )
-        if any(part.outcome is None for part in given):
+        fitted: Mapping[str, Behavior] = {"": behavior}
+        given: Mapping[str, Behavior] = {"": y}
+        if isinstance(behavior, SeveralBehaviors):
+            fitted, given = behavior.parts, behavior.new(y).parts
+        if any(part.outcome is None for part in given.values()):
             raise InputError(
                 "score compares predictions with outcomes, and this behavior has none: give "
                 "it some."
             )
         law = self.predict_outcome(y)
-        laws, fitted = [law], [behavior]
-        if isinstance(behavior, SeveralBehaviors):
-            laws, fitted = list(law.values()), list(behavior.parts.values())
+        laws = law if isinstance(behavior, SeveralBehaviors) else {"": law}
         return [
-            own.log_density(known.outcome_of(part))
-            for own, known, part in zip(laws, fitted, given, strict=True)
+            laws[name].log_density(fitted[name].outcome_of(part)) for name, part in given.items()
         ]
 
     def predict_latent(

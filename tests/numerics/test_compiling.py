@@ -334,6 +334,7 @@ MEMORY = """
 import numpy as np
 from numba.core.runtime import rtsys
 from dualview.numerics.linalg import cholesky
+from dualview.numerics.compiling import uncached
 
 @uncached
 def many(matrix, n):
