@@ -92,6 +92,8 @@ def test_observations_without_a_peak_have_nodes_all_the_same() -> None:
     mean, root = np.array([[0.5]]), np.array([[[1.0]]])
     found = by_nodes(evidence, mean, root)[0]
     assert found == pytest.approx(exactly(evidence, mean[0], root[0]), abs=0.02)
+    nowhere = SampledEvidence(lambda _, draws, __: np.full(len(draws), -np.inf))
+    assert by_nodes(nowhere, np.zeros((1, 2)), np.eye(2)[None])[0] == -np.inf
     cliff = SampledEvidence(lambda _, __, x: np.where(x[:, 0] > 3.0, -np.inf, -(x[:, 0] ** 2)))
     assert by_nodes(cliff, mean, root)[0] == pytest.approx(
         exactly(cliff, mean[0], root[0]), abs=0.02

@@ -246,6 +246,8 @@ def _expansion(
             else:
                 mixed = own[2, 2] - own[2, 0] - own[0, 2] + own[0, 0]
                 curvature[i, j] = curvature[j, i] = -mixed / (4.0 * _DIFFERENCE**2)
+        if not np.isfinite(curvature).all():
+            return slope, curvature
         values, vectors = np.linalg.eigh(curvature)
         return slope, (vectors * np.maximum(values, 0.0)) @ vectors.T
 
