@@ -1,6 +1,6 @@
 """Options by options: which of them work together, and which questions go with each, by tiny fits.
 
-``python tests/combinations.py`` fits every pair of options, asks a fit of every option
+``PYTHONPATH=. python tests/combinations.py`` fits every pair of options, asks a fit of every option
 every question, and prints what came of each and where that is not what the table says. With the
 name of an option it does so for its pairs alone, with ``--share 0/4`` for every fourth option; with
 ``--write docs/combinations.md`` it writes the table.
@@ -536,11 +536,6 @@ _INTERVALS = (
     "Outcomes that are known to intervals are written for normal noise that all or a cluster "
     "share; noise of single users or rows would have to be derived and tested with them."
 )
-_USERS_LEFT_OUT = (
-    "The outcomes of a user left out are integrated over its latent vector at fixed nodes, which "
-    "may miss the peak where noise is small, and noise by user has no integral there. Compare by "
-    "observation."
-)
 _BY_TABLE = (
     "Where each table has labels of its own, users who share a thread, or leave, move several "
     "labels at once; the sum over all of these is not written."
@@ -605,12 +600,6 @@ NOT_WRITTEN: list[Refusal] = [
         ("noise by user", "Student noise"),
         _INTERVALS,
         "needs outcomes that are exact numbers",
-    ),
-    Refusal(
-        ("leave out users",),
-        ("rounded numbers", "noise by user", "Student noise"),
-        _USERS_LEFT_OUT,
-        "Users can be left out one at a time only where",
     ),
     Refusal(
         ("agreement by table",),

@@ -16,11 +16,6 @@ from dualview.forum import example_posts
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def verdicts() -> None:
-    """Tables have them."""
-
-
 @pytest.fixture(scope="module")
 def link() -> ModuleType:
     spec = importlib.util.spec_from_file_location(

@@ -43,11 +43,6 @@ def example(name: str) -> ModuleType:
     return module
 
 
-@pytest.fixture(autouse=True, scope="module")
-def verdicts() -> None:
-    """Pages show what users see."""
-
-
 @pytest.fixture(scope="module")
 def cold_start() -> ModuleType:
     return example("cold_start")

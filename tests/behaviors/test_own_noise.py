@@ -9,9 +9,11 @@ from scipy.stats import gamma, multivariate_t, norm
 import dualview as dv
 from dualview.behaviors.families.noise import TYPICAL, NoiseByUser, log_own
 from dualview.behaviors.likelihoods.user_rows import UserRows
-from dualview.behaviors.records import UserNoise
+from dualview.behaviors.records import Evidence, UserNoise
 from dualview.errors import InputError
 from dualview.posterior.prediction.candidates import Candidates
+from dualview.posterior.prediction.left_out import LatentPriors
+from dualview.posterior.prediction.left_out_users import _Rows
 from rows import residual
 
 N_USERS, N_EACH = 12, 10
@@ -178,6 +180,47 @@ def test_refusals(options: Any, message: str) -> None:
         regression(**options)
 
 
-def test_users_are_not_left_out(fitted: Any) -> None:
-    with pytest.raises(InputError, match="Compare fits by observation"):
-        dv.compare({"a": fitted, "b": fitted}, by="user")
+def test_users_left_out_have_a_noise_that_is_integrated_out() -> None:
+    """Given a vector, a user's observations are multivariate t; with another, weights count."""
+    squares, counts = np.array([[0.7]]), np.array([3])
+    noise = UserNoise(np.array([0.4, 1.5]), np.array([2.5, 8.0]))
+    one = Evidence(-0.5 * squares, np.zeros((1, 1, 1)), np.zeros((1, 1, 1, 1)), counts, noise)
+    draws, vectors = np.array([0, 1]), np.zeros((2, 1))
+    residuals = np.sqrt(0.7 / 3.0) * np.ones(3)
+    direct = [
+        multivariate_t.logpdf(residuals, None, np.eye(3) / typical, dof)
+        for typical, dof in zip(*noise, strict=True)
+    ]
+    found = one.without_noise(noise).log_likelihood(0, draws, vectors)
+    np.testing.assert_allclose(found, direct, atol=1e-10)
+    weighted = one._replace(height=np.array([0.25])).without_noise(noise)
+    np.testing.assert_allclose(
+        weighted.log_likelihood(0, draws, vectors), np.add(direct, 0.25), atol=1e-10
+    )
+
+
+def test_density_of_a_user_left_out(fitted: Any) -> None:
+    """That of the nodes and an average over draws of vectors and noises, in one draw."""
+    post, behavior = fitted.posterior_, regression()
+    params = {name: post.flat(name)[:1] for name in behavior.param_names}
+    prior = [LatentPriors(post)[0]]
+    evidence = behavior.evidence_of_users(prior, post.flat("latent")[:1], params)
+    rows = _Rows(Candidates(post), np.array([0]), post.flat("noise_precision"))
+    found = rows.log_observations(evidence(1), None)
+    latent, rng = rows._all.latent, np.random.default_rng(0)
+    own = np.flatnonzero(USER == 1)
+    design = np.column_stack([np.ones(N_EACH), DESIGN[own]])
+    typical, dof = params[TYPICAL][0], params["degrees_of_freedom"][0]
+    for row in range(2):
+        normal = rng.standard_normal((200_000, 2))
+        vectors = latent.means[rows._kept][row] + normal @ latent.roots[rows._kept][row].T
+        residuals = OUTCOME[own] - vectors @ design.T
+        values = multivariate_t.logpdf(residuals, None, np.eye(N_EACH) / typical, dof)
+        weights = np.exp(values - values.max())
+        error = weights.std() / weights.mean() / np.sqrt(len(weights))
+        assert abs(found[row] - np.log(weights.mean()) - values.max()) < 4.5 * error + 1e-3
+
+
+def test_users_left_out_are_compared(fitted: Any) -> None:
+    scores = dv.compare({"a": fitted, "b": fitted}, by="user")
+    assert np.isfinite(scores["elpd"].astype(float)).all()

@@ -34,11 +34,6 @@ NEVER: dict[str, Any] = {
 }  # so few that it never is good
 
 
-@pytest.fixture(autouse=True, scope="module")
-def verdicts() -> None:
-    """These fits are looked at, short as they are."""
-
-
 def fit(**options: Any) -> dv.Posterior:
     behavior = dv.SharedOutcome(FORUM.participation, FORUM.outcome)
     features = None if options.get("n_clusters") == 1 else FORUM.features

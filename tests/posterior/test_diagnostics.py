@@ -79,6 +79,16 @@ def test_one_chain_and_few_draws_are_named() -> None:
     assert "Too few draws" in text
 
 
+@pytest.mark.parametrize("n_draws", [20, 100, 159, 160, 161, 400])
+def test_too_few_draws_are_those_that_no_chain_could_do_with(n_draws: int) -> None:
+    """Draws that go up and down by turns have the largest effective size there is."""
+    turns = np.tile([1.0, -1.0], n_draws)[:n_draws] + 1e-3 * autoregressive(5, 0.0, (1, n_draws))
+    best = float(diagnostics.table({"x": turns}, brief=True)["ess_bulk"].iloc[0])
+    assert best == pytest.approx(n_draws * np.log10(n_draws), rel=0.02)
+    assert diagnostics.are_too_few(n_draws) == (n_draws * np.log10(n_draws) < 400)
+    assert diagnostics.are_too_few(n_draws) == (n_draws < 178)
+
+
 @pytest.mark.parametrize(
     ("r_hat", "said"), [(1.0123, "1.012,"), (1.234, "1.23,"), (2.3e15, "above 100,")]
 )

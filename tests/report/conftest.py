@@ -37,11 +37,6 @@ def rows_of(participation: np.ndarray, outcome: np.ndarray) -> pd.DataFrame:
     )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def verdicts() -> None:
-    """Pages show them."""
-
-
 @pytest.fixture(scope="session")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of users, threads and test threads."""

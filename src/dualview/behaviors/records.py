@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.families import Outcome
+from dualview.behaviors.families.noise import log_own
 from dualview.errors import InputTypeError
 
 Array = NDArray[np.float64]
@@ -140,6 +141,18 @@ class Evidence(NamedTuple):
         constant, linear, precision = self.of_draws(draws, slice(user, user + 1))[:3]
         bent = (precision[:, 0] @ latent[..., None])[..., 0]
         return np.asarray(constant[:, 0] + ((linear[:, 0] - 0.5 * bent) * latent).sum(axis=1))
+
+    def without_noise(self, noise: UserNoise) -> "SampledEvidence":
+        """The same with each user's own noise integrated out, s ~ Gamma(ν/2, ν/(2 typical)):
+        Student-t, of all observations of a user together."""
+        assert self.counts is not None
+
+        def log_likelihood(user: int, draws: NDArray[np.intp], latent: Array) -> Array:
+            squares = -2.0 * self.log_likelihood(user, draws, latent)
+            found = log_own(squares, self.counts[user], noise.typical[draws], noise.dof[draws])
+            return found if self.height is None else found + self.height[user]
+
+        return SampledEvidence(log_likelihood)
 
 
 class SampledEvidence(NamedTuple):

@@ -42,7 +42,6 @@ from dualview.behaviors.records import (
     Array,
     ClusterNoise,
     Evidence,
-    LatentPrior,
     Panel,
     Params,
     SampledEvidence,
@@ -541,17 +540,6 @@ class UserRegression(PerUser):
         return np.asarray(
             params["degrees_of_freedom"] if known is None else np.full(n_draws, known), dtype=float
         )
-
-    def evidence_of_users(
-        self, priors: Sequence[LatentPrior], latent: Array, params: Params
-    ) -> Callable[[int], Evidence | SampledEvidence]:
-        if self.recorded is not None or self.noise in WITH_DOF:
-            raise InputError(
-                "Users can be left out one at a time only where outcomes are exact numbers with "
-                "normal noise that users or "
-                'clusters share. Compare fits by observation: compare(models, by="observation").'
-            )
-        return super().evidence_of_users(priors, latent, params)
 
     def evidence(
         self, new: Any, latent: Array, params: Params, n_new: int

@@ -9,9 +9,12 @@ import pytest
 from scipy import sparse
 from scipy.special import log_expit
 
+from dualview.behaviors.families import GaussianFamily, PoissonFamily
+from dualview.behaviors.families.base import Given
+from dualview.behaviors.families.noise import NoisePrior, SharedNoise
 from dualview.behaviors.families.ordinal import CutPrior
 from dualview.behaviors.likelihoods.user_rows import UserRows
-from dualview.behaviors.records import Panel, Prior
+from dualview.behaviors.records import Panel, Params, Prior
 from rows import logit_rows, ordinal_rows
 from yardsticks import check_mean
 
@@ -102,3 +105,30 @@ def test_new_answers_have_their_probabilities() -> None:
     ]
     check_mean(np.array(levelled) > 0, np.exp(log_expit(ETA - CUTS[0])))
     check_mean(np.array(levelled) > 1, np.exp(log_expit(ETA - CUTS[1])))
+
+
+def test_coefficients_leave_no_stale_residuals_to_the_noise() -> None:
+    """Of a family whose φ is redrawn given residuals: they are those of the fresh coefficients."""
+    seen = []
+
+    class Watched(GaussianFamily):
+        def redraw(self, rng: np.random.Generator, given: Given) -> Params:
+            seen.append(given)
+            return super().redraw(rng, given)
+
+    rng = np.random.default_rng(5)
+    user, design, y = np.array([0, 0, 1, 1, 1]), np.ones((5, 1)), rng.standard_normal(5)
+    covariates = sparse.csr_array(rng.standard_normal((5, 2)))
+    family = Watched(SharedNoise(NoisePrior(1.0, 1.0)))
+    likelihood = UserRows(Panel.of(user, design, y, 2), family, covariates=covariates)
+    latent, params = likelihood.start(rng)
+    assert likelihood.conjugate(params) is None
+    terms = likelihood.terms(rng, latent, params)
+    prior = Prior(np.zeros(2, dtype=np.int64), np.zeros((1, 1)), np.eye(1)[None])
+    _, after = likelihood.redraw(rng, latent, params, terms, prior)
+    assert np.abs(after["coefficients"]).min() > 0.0
+    np.testing.assert_allclose(seen[0].terms.residual, y - seen[0].rows.eta)
+    with pytest.raises(NotImplementedError, match="PoissonFamily cannot have covariates"):
+        UserRows(
+            Panel.of(user, design, np.ones(5), 2), PoissonFamily(), covariates=covariates
+        )._coefficients(rng, params, terms)

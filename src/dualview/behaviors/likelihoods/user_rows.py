@@ -151,12 +151,17 @@ class UserRows(Likelihood):
         if not self.family.has_augmentation:
             latent = self._moved(rng, latent, params, prior)
         if self.n_coefficients:
-            params = params | {"coefficients": self._coefficients(rng, params, terms)}
+            before, after = params["coefficients"], self._coefficients(rng, params, terms)
+            params = params | {"coefficients": after}
+            residual = terms.residual - self.covariates @ (after - before)
+            terms = terms._replace(residual=residual)
         given = Given(self.rows(latent, params), self._phi(params), terms, prior.z)
         kept = {"coefficients": params["coefficients"]} if "coefficients" in params else {}
         return latent, self.family.redraw(rng, given) | kept
 
     def _coefficients(self, rng: np.random.Generator, params: Params, terms: Terms) -> Array:
+        if not self.family.has_augmentation:
+            raise self._lacks("augment", "cannot have covariates")
         root, n = np.sqrt(terms.precision), self.n_coefficients
         target = root * (terms.residual + self.covariates @ params["coefficients"])
         draw = coefficient_draw(self.covariates.multiply(root[:, None]).tocsr(), target)
@@ -164,7 +169,8 @@ class UserRows(Likelihood):
 
     def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:
         """With normal numbers whose noise is shared there is nothing else to redraw."""
-        if not self.family.is_conjugate or self.offset is not None or self.constant is not None:
+        moved = self.offset is not None or self.constant is not None or self.n_coefficients
+        if not self.family.is_conjugate or moved:
             return None
         noise, outcome = np.array([params["noise_precision"]]), self.panel.outcome
         fields = self.family.for_sweep(self._phi(params))

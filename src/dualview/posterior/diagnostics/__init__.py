@@ -20,6 +20,10 @@ Array = NDArray[np.float64]
 _LARGE_R_HAT = 100  # of chains that hardly move
 R_HAT_LIMIT = 1.01
 ESS_WANTED = 400
+TOO_FEW = (
+    "Too few draws to tell whether the chains have converged: keep at least 100 per chain "
+    "(n_draws)."
+)
 
 
 def _array_stats() -> Any:
@@ -155,6 +159,12 @@ def check_enough(n_draws: int, n_chains: int) -> None:
         )
 
 
+def are_too_few(n_draws: int) -> bool:
+    """Whether no effective size of so many draws, of all chains, could be ``ESS_WANTED``: that of n
+    draws is at most n log10 n."""
+    return n_draws * math.log10(max(n_draws, 1)) < ESS_WANTED
+
+
 def status(diagnostics: pd.DataFrame) -> ConvergenceStatus:
     """Whether all diagnostics are within their limits, the worst of them, and how much longer the
     chains should have been.
@@ -184,11 +194,7 @@ def verdict(
     lengths: the settings that make a run longer.
     """
     if diagnostics["r_hat"].isna().any():
-        return (
-            False,
-            "Too few draws to tell whether the chains have converged: keep at least 100 per "
-            "chain (n_draws).",
-        )
+        return False, TOO_FEW
     apart = diagnostics[diagnostics["r_hat"] >= R_HAT_LIMIT]
     few = diagnostics[diagnostics[["ess_bulk", "ess_tail"]].min(axis=1) < ESS_WANTED]
     parts = []

@@ -67,6 +67,8 @@ class Convergence(FitFacts):
         end."""
         if self.approximation is not None:
             return self.approximation.verdict()
+        if diagnostics.are_too_few(self.n_chains * self.n_draws):
+            return False, diagnostics.TOO_FEW
         fixed = self.length is None or self.length.ended == "length"
         lengths = "n_warmup, n_draws" if fixed else "max_time, max_draws"
         return diagnostics.verdict(self._table, self.n_chains, self.chain_distance(), lengths)

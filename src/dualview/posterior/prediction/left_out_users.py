@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dualview.behaviors import Behavior
-from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence
+from dualview.behaviors.records import Evidence, SampledEvidence, UserNoise
 from dualview.errors import InputError
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.prediction.candidates import Candidates
@@ -167,11 +167,12 @@ class _Rows:
         means = means + (shifts if len(shifts) == 1 else shifts[self._kept])
         if isinstance(evidence, SampledEvidence):
             return self._by_nodes(evidence, means)
+        if isinstance(evidence.noise, UserNoise):
+            return self._by_nodes(evidence.without_noise(evidence.noise), means)
         if evidence.noise is None:
             part = evidence.of_draws(self._draw, slice(0, 1))
         else:
             assert self._noise is not None
-            assert isinstance(evidence.noise, ClusterNoise)
             whole = evidence.noise._replace(precision=self._noise)
             part = evidence.under(self._all.noise(whole)[self._kept], slice(0, 1), self._draw)
         return updated(means[:, None], covariances[:, None], part)[0][:, 0]
