@@ -34,7 +34,7 @@ from dualview.engines.gibbs.moves import assignment
 from dualview.engines.gibbs.working import WorkingState
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
-from dualview.numerics import dispatch
+from dualview.numerics import dispatch, kinds
 from dualview.numerics.compiling import compiled, uncached
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.messages import Terms
@@ -181,7 +181,7 @@ class _Substitution:
             changed_over.one = one
             return getattr(dispatch, maker)(changed_over)
         name = call.__name__
-        functions = {kind: known[name] for kind, known in dispatch._KINDS.items() if name in known}
+        functions = {kind: known[name] for kind, known in kinds.KINDS.items() if name in known}
         if all(self(function) is function for function in (*functions.values(), call.default)):
             return call
 
@@ -195,7 +195,7 @@ class _Substitution:
             ]
         )
         for kind, function in functions.items():
-            dispatch.register(kind, **{stub.__name__: self(function)})
+            kinds.register(kind, **{stub.__name__: self(function)})
         return dispatch.verb(stub, self(call.default))
 
 

@@ -9,17 +9,8 @@ import numpy as np
 import pytest
 
 from dualview.numerics.compiling import compiled, uncached
-from dualview.numerics.dispatch import (
-    each,
-    each_by,
-    in_turn,
-    register,
-    selected,
-    supports,
-    total,
-    total_where,
-    verb,
-)
+from dualview.numerics.dispatch import each, each_by, in_turn, selected, total, total_where, verb
+from dualview.numerics.kinds import register, supports
 from yardsticks import COMPILED, python_of
 
 

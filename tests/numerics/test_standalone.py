@@ -16,7 +16,7 @@ from numba.core import event
 from numba.core.compiler import Flags
 from numba.core.targetconfig import ConfigStack
 
-from dualview.numerics import compiling, dispatch
+from dualview.numerics import compiling, kinds
 from programs import run_here
 
 pytestmark = pytest.mark.skipif(not compiling._parts, reason="This Numba is used without parts.")
@@ -526,4 +526,4 @@ def test_a_process_that_would_compile_something_else_says_no():
     ):
         with pytest.raises(RuntimeError, match="something else"):
             other()
-    assert all(place.startswith("dualview.") for place in dispatch.own_kinds())
+    assert all(place.startswith("dualview.") for place in kinds.own_kinds())

@@ -24,7 +24,7 @@ from dualview.columns.numbers import are_whole
 from dualview.errors import InputError
 from dualview.model import Model, Observed, State
 from dualview.numerics.compiling import uncached
-from dualview.numerics.dispatch import register
+from dualview.numerics.kinds import register
 from dualview.numerics.linalg import put
 from dualview.numerics.streams import standard_gamma, stream_of
 from dualview.partitions.agreement import LabelsByView

@@ -146,10 +146,11 @@ class Evidence(NamedTuple):
         """The same with each user's own noise integrated out, s ~ Gamma(ν/2, ν/(2 typical)):
         Student-t, of all observations of a user together."""
         assert self.counts is not None
+        counts = self.counts
 
         def log_likelihood(user: int, draws: NDArray[np.intp], latent: Array) -> Array:
             squares = -2.0 * self.log_likelihood(user, draws, latent)
-            found = log_own(squares, self.counts[user], noise.typical[draws], noise.dof[draws])
+            found = log_own(squares, counts[user], noise.typical[draws], noise.dof[draws])
             return found if self.height is None else found + self.height[user]
 
         return SampledEvidence(log_likelihood)

@@ -24,45 +24,11 @@ from numba.core import cgutils, types
 from numba.extending import lower_builtin, type_callable
 
 from dualview.numerics.compiling import compiled
-
-_KINDS: dict[type, dict[str, Callable[..., Any]]] = {}
-
-
-def register(record: type, **functions: Callable[..., Any]) -> None:
-    """The functions of a kind, by the names of their verbs."""
-    _KINDS.setdefault(record, {}).update(functions)
-
-
-def supports(record: type, *verbs: str) -> bool:
-    """Whether a kind has functions for all of these verbs."""
-    return all(verb in _KINDS.get(record, {}) for verb in verbs)
-
-
-def is_own(record: type) -> bool:
-    """Whether a kind is of this package. The disk cache of compiled code would not notice an edit
-    to others."""
-    return record.__module__.split(".")[0] == __name__.split(".")[0]
-
-
-def own_kinds() -> dict[str, dict[str, str]]:
-    """The module and name of every function of every kind of this package, by those of the kind and
-    by verbs."""
-    return {
-        _place(record): {
-            verb: _place(getattr(function, "py_func", function))
-            for verb, function in functions.items()
-        }
-        for record, functions in _KINDS.items()
-        if is_own(record)
-    }
-
-
-def _place(item: Any) -> str:
-    return f"{item.__module__}:{item.__qualname__}"
+from dualview.numerics.kinds import KINDS
 
 
 def _function_of(record: type, verb: Any) -> Any:
-    functions = _KINDS.get(record, {})
+    functions = KINDS.get(record, {})
     if verb.__name__ not in functions:
         if functions and verb.default is not None:
             return verb.default

@@ -30,6 +30,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.typing import templates
 
 from dualview.numerics import parts
+from dualview.numerics.kinds import is_own, own_kinds
 from dualview.numerics.second_process import SecondProcess, is_wanted
 
 _USED = (
@@ -84,8 +85,6 @@ def _records(arguments: Iterable[Any]) -> list[type]:
 def _is_foreign(arguments: Iterable[Any]) -> bool:
     """Whether some record is of a class from outside the package. The stamp of the disk cache does
     not cover its functions."""
-    from dualview.numerics.dispatch import is_own  # which imports what imports this module
-
     return not all(is_own(record) for record in _records(arguments))
 
 
@@ -258,7 +257,7 @@ class SameCompiler:
     """Makes sure that another process compiles the same: Numba's settings, and the functions of
     every kind.
 
-    kinds: as ``dispatch.own_kinds``.
+    kinds: as ``kinds.own_kinds``.
     """
 
     settings: dict[str, Any]
@@ -267,7 +266,7 @@ class SameCompiler:
     @classmethod
     def here(cls) -> "SameCompiler":
         """As this process compiles."""
-        return cls(_settings(), _kinds())
+        return cls(_settings(), own_kinds())
 
     def __call__(self) -> None:
         for place in [
@@ -275,18 +274,12 @@ class SameCompiler:
             *(place for functions in self.kinds.values() for place in functions.values()),
         ]:
             importlib.import_module(place.split(":")[0])
-        own = _kinds()
+        own = own_kinds()
         if (
             _settings() != self.settings
             or {record: own.get(record) for record in self.kinds} != self.kinds
         ):
             raise RuntimeError("This process would compile something else.")
-
-
-def _kinds() -> dict[str, dict[str, str]]:
-    from dualview.numerics.dispatch import own_kinds  # as above
-
-    return own_kinds()
 
 
 def _settings() -> dict[str, Any]:

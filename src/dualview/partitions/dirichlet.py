@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 from dualview.numerics.compiling import compiled
-from dualview.numerics.dispatch import register
+from dualview.numerics.kinds import register
 from dualview.numerics.special import log_gamma
 from dualview.partitions import concentration as kernels
 from dualview.partitions.concentration import AlphaPrior

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dualview.checks import number_in
 from dualview.numerics.compiling import compiled
-from dualview.numerics.dispatch import register
+from dualview.numerics.kinds import register
 from dualview.numerics.slice_sampling import sampler
 from dualview.numerics.special import log_gamma, log_rising
 from dualview.partitions.alpha import PAPER, Concentration

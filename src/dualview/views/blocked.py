@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.columns.layout import Layout
-from dualview.numerics.dispatch import register
+from dualview.numerics.kinds import register
 from dualview.views import verbs
 from dualview.views.approximation import Approximation
 from dualview.views.base import Array, Labels, View, ViewState

@@ -14,7 +14,7 @@ from checks import changed, mutate, substituted
 from dualview.engines.gibbs.moves import split_merge
 from dualview.engines.gibbs.moves.split_merge import new_proposal, split_and_merge
 from dualview.engines.gibbs.working import Outcome, WorkingLabels, WorkingState
-from dualview.numerics import dispatch
+from dualview.numerics import kinds
 from dualview.numerics.hyperprior import PUBLISHED
 from dualview.numerics.messages import Terms
 from dualview.views.base import Base, Components
@@ -388,7 +388,7 @@ def means_forget_their_users(monkeypatch):
 def with_verb(monkeypatch, **functions):
     """The moves, compiled anew, with other functions of the Gaussian kind."""
     for name, function in functions.items():
-        monkeypatch.setitem(dispatch._KINDS[splitting.GaussianSplit], name, function)
+        monkeypatch.setitem(kinds.KINDS[splitting.GaussianSplit], name, function)
     log_weight = mutate(split_merge.log_weight)
     return mutate(
         split_and_merge,

@@ -19,8 +19,8 @@ from dualview.engines.gibbs.moves.assignment import weigh_noises
 from dualview.engines.gibbs.working import Outcome, WorkingState, grown
 from dualview.numerics import parallel
 from dualview.numerics.compiling import compiled
-from dualview.numerics.dispatch import supports
 from dualview.numerics.draws import log_root
+from dualview.numerics.kinds import supports
 from dualview.numerics.messages import listen, new_message, shift
 from dualview.numerics.streams import split
 from dualview.views.verbs import (

@@ -27,7 +27,7 @@ from dualview.engines.gibbs.working import Outcome, WorkingLabels, WorkingState
 from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.numerics.compiling import uncached_twin
-from dualview.numerics.dispatch import is_own
+from dualview.numerics.kinds import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
 from dualview.partitions.agreement import Beta, LabelsByView

@@ -15,8 +15,8 @@ from scipy.special import multigammaln
 
 from dualview.distributions import Normal, Wishart, wishart_factors
 from dualview.numerics import parallel
-from dualview.numerics.dispatch import register
 from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
+from dualview.numerics.kinds import register
 from dualview.numerics.streams import stream_of
 from dualview.views.approximation import Approximation, exp_matrices, log_matrices
 from dualview.views.base import Array, Base, Components

@@ -4,8 +4,8 @@ otherwise than the Gaussian kind."""
 from typing import NamedTuple
 
 from dualview.numerics.compiling import compiled, in_place
-from dualview.numerics.dispatch import register
 from dualview.numerics.hyperprior import Hyperprior
+from dualview.numerics.kinds import register
 from dualview.views.base import Array, Base, Components
 from dualview.views.gaussian import kind
 from dualview.views.gaussian.cells import Cells, draw_cells, score_seen, take_out

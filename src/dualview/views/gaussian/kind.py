@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualview.numerics.compiling import compiled, in_place, standalone
-from dualview.numerics.dispatch import register, verb
+from dualview.numerics.dispatch import verb
 from dualview.numerics.draws import log_root
 from dualview.numerics.hyperprior import Hyperprior
+from dualview.numerics.kinds import register
 from dualview.numerics.linalg import copy_into, put, scaled, trace
 from dualview.numerics.messages import (
     along,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dualview.numerics.compiling import compiled, in_place
-from dualview.numerics.dispatch import register
 from dualview.numerics.draws import log_root, normal, wishart_factor
+from dualview.numerics.kinds import register
 from dualview.numerics.linalg import (
     add_to_cholesky,
     cholesky,

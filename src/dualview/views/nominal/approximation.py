@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, logsumexp
 
 from dualview.distributions import log_gammas
-from dualview.numerics.dispatch import register
+from dualview.numerics.kinds import register
 from dualview.views.approximation import Approximation
 from dualview.views.base import Array
 from dualview.views.nominal.state import NominalState, unit_indicators

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.numerics.compiling import compiled, in_place
-from dualview.numerics.dispatch import register
+from dualview.numerics.kinds import register
 from dualview.numerics.linalg import put
 from dualview.views.base import Array
 from dualview.views.nominal.conditionals import (

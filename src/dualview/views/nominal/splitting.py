@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.numerics.compiling import compiled, in_place
-from dualview.numerics.dispatch import register
+from dualview.numerics.kinds import register
 from dualview.views.base import Array
 from dualview.views.nominal.conditionals import count_levels, draw_shares, log_evidence
 from dualview.views.nominal.kind import Nominal

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dualview.numerics.compiling import compiled, in_place
-from dualview.numerics.dispatch import register
 from dualview.numerics.hyperprior import Hyperprior
+from dualview.numerics.kinds import register
 from dualview.numerics.messages import gain, ratio_of
 from dualview.views.base import Array
 from dualview.views.gaussian.conditionals import draw_location, draw_means

@@ -35,8 +35,9 @@ from numpy.typing import NDArray
 from dualview.engines.gibbs.moves.assignment import is_marginal, room
 from dualview.engines.gibbs.working import columns_in_use, extended, with_columns
 from dualview.numerics.compiling import compiled, in_place, inlined, standalone
-from dualview.numerics.dispatch import selected, supports
+from dualview.numerics.dispatch import selected
 from dualview.numerics.draws import invert_cumulative
+from dualview.numerics.kinds import supports
 from dualview.numerics.streams import random
 from dualview.partitions.verbs import log_another, log_cluster, opens
 from dualview.views.verbs import (
