@@ -336,7 +336,7 @@ def test_json_round_trip(book, frame):
 
 def test_describe_columns(frame):
     described = dv.describe_columns(frame, WISHES)
-    assert list(described.columns) == ["column", "kind", "why", "levels", "missing"]
+    assert list(described.columns) == ["column", "kind", "why", "levels", "missing", "doubt"]
     row = described.set_index("column").loc["town"]
     assert (row["kind"], row["levels"], row["missing"]) == ("nominal", "Lyon, Metz", 0.2)
     assert dv.describe_columns(frame)["kind"].tolist()[-1] == "refused"

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 import dualview as dv
 from dualview.columns import Columns
 from dualview.columns.numbers import common_step, tied_share
-from dualview.errors import InputError
+from dualview.errors import DataWarning, InputError
 
 SETTINGS = settings(
     derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
@@ -38,7 +39,8 @@ BY_RULES = [
     (normal(), "continuous"),
     (np.float32(normal()), "continuous"),
     (np.where(np.arange(N) < 5, np.nan, normal()), "continuous"),
-    (np.maximum(normal(), 0), "continuous"),  # ties, but no common step
+    (np.maximum(normal(), 0), "limited"),  # ties at an end, and no common step
+    (np.repeat(normal(20), 2), "continuous"),  # ties, but no common step
     (np.round(normal(), 1), "rounded"),
     (np.round(normal(), 6), "continuous"),  # no ties
     (WHOLE - 3, "rounded"),
@@ -154,8 +156,111 @@ def test_why_says_what_was_seen():
         == "whole numbers from 0 to 812, 50 % of users share a value with another, skewed"
     )
     assert "in steps of 0.1" in column(np.round(normal(), 1)).why
-    assert "each number once: an id?" in column(np.arange(N)).why
-    assert "have the lowest: a limit of measurement?" in column(np.maximum(normal(), 0)).why
+    asked = column(np.maximum(normal(), 0), "continuous")
+    assert "have the lowest: a limit of measurement? Then call it limited" in asked.why
+
+
+def shares(n=N):
+    """Many at 0, some at 1, the others between."""
+    found = np.clip(0.5 + normal(n), 0.0, 1.0)
+    assert ((found == 0).sum(), (found == 1).sum()) > (4, 4)
+    return found
+
+
+def test_shares_are_censored_at_their_ends():
+    values = shares()
+    found = column(values)
+    assert (found.kind, found.limits) == ("limited", (0.0, 1.0))
+    assert "% have the lowest, 0, a limit and" in found.why
+    table = pd.DataFrame({"x": values})
+    cells = Columns.from_table(table).cells(table)
+    low, high = cells.low[:, 0], cells.high[:, 0]
+    np.testing.assert_array_equal(np.isneginf(low), values == 0)
+    np.testing.assert_array_equal(np.isposinf(high), values == 1)
+    np.testing.assert_array_equal(high[values == 0], 0.0)
+    np.testing.assert_array_equal(low[values == 1], 1.0)
+    inner = (values > 0) & (values < 1)
+    np.testing.assert_array_equal(low[inner], values[inner])
+    np.testing.assert_array_equal(high[inner], values[inner])
+    np.testing.assert_array_equal(found.values(np.array([-3.0, 0.25, 7.0])), [0.0, 0.25, 1.0])
+    np.testing.assert_array_equal(found.observed(low, high), values)
+    again = found.coarsened(np.array([-3.0, 0.25, 7.0]))
+    np.testing.assert_array_equal(again, [[-np.inf, 0.25, 1.0], [0.0, 0.25, np.inf]])
+    assert type(found).from_json(found.to_json()) == found
+    with pytest.raises(InputError, match=r"has the limits 0 and 1; got 1\.5"):
+        Columns.from_table(table).cells(pd.DataFrame({"x": [0.5, 1.5]}))
+
+
+def test_one_end_may_be_a_limit():
+    assert column(np.maximum(normal(), 0)).limits == (0.0, None)
+    assert column(np.minimum(normal(), 0)).limits == (None, 0.0)
+    assert column(normal()).kind == "continuous"
+    given = column(normal(), {"kind": "limited", "limits": [-9, None]})
+    assert given.limits == (-9.0, None)
+    assert column(shares(), "continuous").kind == "continuous"
+    few = np.repeat([0.0, 0.1234567, 1.0], 12) + 0.0
+    assert column(few).kind != "limited"
+
+
+@pytest.mark.parametrize("limits", [[0], [1, 0], [None, None], "01", [True, 2], [np.nan, 1], 3])
+def test_limits_that_are_none(limits):
+    with pytest.raises(InputError, match="must be two numbers, the lower one first"):
+        column(shares(), {"kind": "limited", "limits": limits})
+
+
+def test_limits_that_the_values_do_not_have():
+    with pytest.raises(InputError, match="Give the limits"):
+        column(normal(), "limited")
+    with pytest.raises(InputError, match="Set other limits"):
+        column(normal(), {"kind": "limited", "limits": [0, 1]})
+
+
+def codes(n_levels, seed):
+    """Levels numbered in no order of their frequencies."""
+    rng = np.random.default_rng(seed)
+    return 1 + rng.choice(
+        n_levels,
+        600,
+        p=rng.permutation(0.8 ** np.arange(n_levels) * 0.2 + 0.02)
+        / (0.8 ** np.arange(n_levels) * 0.2 + 0.02).sum(),
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_codes_are_doubted_and_amounts_are_not(seed):
+    rng = np.random.default_rng(seed)
+    assert "write columns={'x': 'nominal'}" in column(codes(12, seed)).doubt
+    assert column(codes(12, seed), "count").doubt == ""
+    amounts = [
+        rng.poisson(4.0, 600),
+        rng.geometric(0.2, 600),
+        rng.binomial(7, 0.6, 600),
+        np.clip(np.round(rng.normal(3.2, 1.1, 600)), 1, 5).astype(int),
+        rng.integers(0, 10, 600),
+        np.round(rng.normal(45, 12, 600)).astype(int),
+        rng.poisson(rng.gamma(1.0, 8.0, 600)),
+    ]
+    assert [column(own).doubt for own in amounts] == [""] * len(amounts)
+
+
+def test_ids_are_doubted():
+    assert "each number once: if it is an id" in column(np.arange(N)).doubt
+
+
+def test_a_fit_warns_once_of_doubtful_kinds():
+    table = pd.DataFrame({"field": codes(12, 0), "id": np.arange(600), "y": normal(600)})
+    shown = dv.describe_columns(table).set_index("column")["doubt"]
+    assert shown["y"] == ""
+    model = dv.DualViewMixture(n_warmup=1, n_draws=2, n_chains=1, engine="gibbs")
+    with pytest.warns(DataWarning, match="'field' is taken for a count") as found:
+        model.fit(table)
+    told = [str(own.message) for own in found if "in doubt" in str(own.message)]
+    assert len(told) == 1
+    assert "'id' is taken for a count; each number once" in told[0]
+    kinds = {"field": "nominal", "id": "ignore"}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Kinds of columns in doubt")
+        dv.DualViewMixture(n_warmup=1, n_draws=2, n_chains=1, columns=kinds).fit(table)
 
 
 @pytest.mark.parametrize(

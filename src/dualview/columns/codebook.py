@@ -79,6 +79,13 @@ class Columns:
                 found |= kind.cells(columns, table, unknown)
         return Cells(found)
 
+    def doubts(self) -> str:
+        """Which kinds may be wrong, and what to write then, for a warning; "" for none."""
+        found = [column for column in self.columns if column.doubt]
+        told = [f"{column.name!r} is taken for a {column.kind}; {column.doubt}" for column in found]
+        more = [f"and {len(told) - _SHOWN} more columns (describe_columns)"] * (len(told) > _SHOWN)
+        return ". ".join([*told[:_SHOWN], *more])
+
     def without_information(self, cells: Cells) -> NDArray[np.bool_]:
         """Which users (U,) have no cell observed in any column."""
         missing = [kind.missing(cells) for kind in column_kinds() if self.of(kind.view)]
@@ -132,7 +139,8 @@ class Columns:
 
 
 def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.DataFrame:
-    """Codebook of a table, to read before a fit: column, kind, why, levels, share of missing cells.
+    """Codebook of a table, to read before a fit: column, kind, why, levels, share of missing cells,
+    doubt.
 
     The kind of a column is detected from its values, unless ``columns`` sets it:
 
@@ -145,6 +153,8 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
     other whole numbers                          rounded to 1
     numbers that are multiples of one step       rounded to the largest such step
     apart, at least 10 % of them shared
+    other numbers, at least 10 % of which are    limited: censored there, as shares are at 0 and 1
+    the lowest, or the highest
     other numbers                                continuous
     ordered categories, three or more            ordinal
     other categories, text                       nominal
@@ -155,7 +165,9 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
     NaT are missing cells. Some columns are refused: dates, time spans, lists, columns with one
     value or none, and text with a different level for every user, or with more than ten levels and
     more than half as many levels as users. The table shows them as "refused", with the reason; a
-    fit raises an error.
+    fit raises an error. ``doubt`` says where a kind may be wrong, and what to write then: codes
+    such as a field of study from 1 to 18 look like counts. A fit warns of such columns until
+    ``columns`` names their kinds.
 
     Parameters
     ----------
@@ -163,8 +175,9 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
         One row per user: pandas, polars, Arrow or NumPy.
     columns : dict, optional
         By name of a column, its kind ("continuous", "rounded", "count", "ordinal", "nominal",
-        "ignore"), a dictionary with more ({"kind": "ordinal", "levels": [...]}, {"kind": "rounded",
-        "step": 0.5}, {"kind": "count", "scale": "log1p"}), or ``Censored(low, high)`` with the
+        "limited", "ignore"), a dictionary with more ({"kind": "ordinal", "levels": [...]}, {"kind":
+        "rounded", "step": 0.5}, {"kind": "count", "scale": "log1p"}, {"kind": "limited", "limits":
+        [0, 1]}), or ``Censored(low, high)`` with the
         names of two columns.
 
     Returns
@@ -181,18 +194,21 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
     1   town  nominal  Lyon, Metz     0.25
     """
     table = Table.of(X)
-    rows = []
+    rows, doubts = [], []
     for name, column in choices(table, columns).items():
         if isinstance(column, InputError):
             missing = (
                 float(table.frame[name].isna().mean()) if name in table.names else float("nan")
             )
             rows.append((name, "refused", str(column), "", missing))
+            doubts.append("")
         else:
+            doubts.append(column.doubt)
             rows.append(
                 (name, column.kind, column.why, _levels_text(column.levels), column.missing)
             )
-    return pd.DataFrame(rows, columns=["column", "kind", "why", "levels", "missing"])
+    found = pd.DataFrame(rows, columns=["column", "kind", "why", "levels", "missing"])
+    return found.assign(doubt=doubts)
 
 
 def choices(table: Table, columns: Mapping[str, Any] | None) -> dict[str, Column | InputError]:

@@ -59,7 +59,7 @@ def _section(column: Column) -> str:
     missing = f"; {100.0 * column.missing:.1f} % missing" if column.missing else ""
     lines = [
         f"[{_text(column.name)}]",
-        f"# {_comment(column.why + missing)}",
+        f"# {_comment(column.why + missing + (f'; {column.doubt}' if column.doubt else ''))}",
         f"kind = {_text(column.kind)}",
     ]
     if column.levels:
@@ -68,6 +68,10 @@ def _section(column: Column) -> str:
         lines.append(f"step = {column.step!r}")
     if column.kind == "count":
         lines.append(f"scale = {_text(column.scale)}")
+    if column.limits:
+        low, high = column.limits
+        shown = "-inf" if low is None else repr(low), "inf" if high is None else repr(high)
+        lines.append(f"limits = [{', '.join(shown)}]")
     if len(column.sources) == 2:
         ends = zip(("low", "high"), column.sources, strict=True)
         lines += [f"{end} = {_text(source)}" for end, source in ends if source is not None]

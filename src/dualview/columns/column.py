@@ -15,6 +15,7 @@ from dualview.errors import InputError
 Array = NDArray[np.float64]
 
 Scale = Literal["identity", "log1p"]
+Limits = tuple[float | None, float | None]
 SCALES: tuple[Scale, ...] = ("identity", "log1p")
 
 
@@ -91,6 +92,11 @@ class Column:
         Of counts: the lowest that is possible, 0, or 1 where the fit's lowest is 1; its interval is
         open downwards. Of rounded columns: the lowest value of the fit, from which steps are
         counted.
+    limits : tuple of (float or None), or ()
+        Of limited columns: the lower and the upper end, at which values are censored; None for no
+        end.
+    doubt : str
+        Why the kind may be wrong, and what to write then; "" where nothing speaks against it.
     sources : tuple of (str or None)
         Of censored columns: the columns with the lower and the upper ends; one name where a column
         holds intervals.
@@ -107,6 +113,8 @@ class Column:
     scale: Scale = "identity"
     lowest: float | None = None
     sources: tuple[str | None, ...] = ()
+    limits: Limits | tuple[()] = ()
+    doubt: str = ""
 
     def intervals(self, values: Array) -> tuple[Array, Array]:
         """Low and high ends on the Gaussian view's scale of values (…) in the user's units, of
@@ -123,6 +131,10 @@ class Column:
             low, high = self.scaled(values - half), self.scaled(values + half)
             if self.kind == "count":
                 low = np.where(values <= (self.lowest or 0.0), -np.inf, low)
+            if self.limits:
+                lower, upper = self.limits
+                low = low if lower is None else np.where(values <= lower, -np.inf, low)
+                high = high if upper is None else np.where(values >= upper, np.inf, high)
         unknown = np.isnan(values)
         return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
 
@@ -137,7 +149,7 @@ class Column:
         if self.kind == "rounded":
             step, origin = self.step or 1.0, self.lowest or 0.0
             return np.asarray(origin + step * np.round((raw - origin) / step))
-        return raw
+        return np.clip(raw, *self.limits) if self.limits else raw
 
     def observed(self, low: Array, high: Array) -> Array:
         """What is known of cells (…) between these ends on the Gaussian view's scale, in the user's

@@ -10,6 +10,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from dualview.checks import positive_number
 from dualview.columns.cells import Cells
-from dualview.columns.column import SCALES, Censored, Column, Scale
+from dualview.columns.column import SCALES, Censored, Column, Limits, Scale
 from dualview.columns.table import Source, Table
 from dualview.errors import InputError
 
@@ -27,13 +28,15 @@ IGNORE = "ignore"
 @dataclass(frozen=True)
 class Wish:
     """What the user says of a column; None where nothing is said. ends: columns that hold the ends
-    of a censored one."""
+    of a censored one. is_detected: the values say it, nobody else."""
 
     kind: str
     levels: tuple[str, ...] | None = None
     step: float | None = None
     scale: Scale | None = None
+    limits: Limits | None = None
     ends: Censored | None = None
+    is_detected: bool = False
 
     @classmethod
     def of(cls, name: str, given: Any) -> "Wish":
@@ -67,7 +70,10 @@ class Wish:
             raise InputError(
                 f"The scale of column {name!r} must be {' or '.join(SCALES)}; got {scale!r}."
             )
-        return cls(kind, levels, step, scale)
+        limits = record.get("limits")
+        if limits is not None:
+            limits = _checked_limits(name, limits)
+        return cls(kind, levels, step, scale, limits)
 
 
 def _checked_ends(name: str, ends: Censored) -> Censored:
@@ -78,6 +84,27 @@ def _checked_ends(name: str, ends: Censored) -> Censored:
             "for the outcomes of a behavior."
         )
     return ends
+
+
+def _checked_limits(name: str, limits: Any) -> Limits:
+    are_two = isinstance(limits, list | tuple) and len(limits) == 2
+    if are_two and all(_is_end(end) for end in limits):
+        low, high = (None if _is_open(end) else float(end) for end in limits)
+        if not (low is None and high is None) and (low is None or high is None or low < high):
+            return low, high
+    raise InputError(
+        f"The limits of column {name!r} must be two numbers, the lower one first, of which one may "
+        f"be None: [0, 1], [0, None]; got {limits!r}."
+    )
+
+
+def _is_end(end: Any) -> bool:
+    is_number = isinstance(end, Real) and not isinstance(end, bool)
+    return end is None or (is_number and not np.isnan(float(end)))
+
+
+def _is_open(end: Any) -> bool:
+    return end is None or bool(np.isinf(float(end)))
 
 
 def _checked_levels(name: str, levels: Any) -> tuple[str, ...]:

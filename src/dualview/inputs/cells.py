@@ -44,6 +44,9 @@ def checked_table(
             f"A mixture needs at least two users; X has {len(X)} sample(s), that is row(s)."
         )
     codebook = Columns.from_table(X, columns)
+    doubts = codebook.doubts()
+    if doubts:
+        warnings.warn(f"Kinds of columns in doubt: {doubts}.", DataWarning, stacklevel=5)
     cells = codebook.cells(X)
     if cells.is_exact and len(codebook.of("features")) == len(codebook.columns):
         return checked_features(estimator, X), codebook, None

@@ -98,6 +98,9 @@ def _details(column: Column) -> str:
         return (" < " if column.kind == "ordinal" else ", ").join(shown) + more
     if column.sources:
         return f"ends in {' and '.join(str(name) for name in column.sources if name is not None)}"
+    if column.limits:
+        shown = [f"{end:g}" for end in column.limits if end is not None]
+        return f"censored at {' and '.join(shown)}"
     parts = [] if column.step is None else [f"steps of {column.step:g}"]
     return ", ".join([*parts, *(["on the scale of log(1 + x)"] if column.scale == "log1p" else [])])
 

@@ -34,10 +34,15 @@ def write_codebook(users: Path, out: Path | None, user_column: str) -> str:
         return codebook_text(table)
     write_whole(out, codebook_text(table).encode())
     described = describe_columns(table)
-    shown = described.to_string(
+    doubts = "".join(
+        f"\nIn doubt: {name!r} is taken for a {kind}; {doubt}."
+        for name, kind, doubt in described[["column", "kind", "doubt"]].to_numpy()
+        if doubt
+    )
+    shown = described.drop(columns="doubt").to_string(
         index=False, max_colwidth=_WIDTH, formatters={"missing": "{:.3f}".format}
     )
-    return f"{shown}\n{wrote(out)}"
+    return f"{shown}{doubts}\n{wrote(out)}"
 
 
 def write_shards(

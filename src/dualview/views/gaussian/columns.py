@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dualview.columns import Cells, Column, Columns
+from dualview.columns.column import Limits
 from dualview.columns.kinds import Wish, register_kind
 from dualview.columns.layout import Layout
 from dualview.columns.levels import codes_of, expected_shares, used_levels
@@ -16,6 +17,7 @@ from dualview.columns.numbers import (
     are_whole,
     common_step,
     count_scale,
+    look_like_codes,
     lowest_count,
     tied_share,
 )
@@ -31,6 +33,8 @@ from dualview.views.gaussian.intervals import intervals_of
 Array = NDArray[np.float64]
 
 TIED_SHARE = 0.1  # of the users share a value: then numbers with a common step are rounded
+_FEW = 3  # different numbers beyond which some may be limits of the others
+_ENDS = "lowest", "highest"
 _MANY = 10  # numbers beyond which ends and ids are looked for
 _SHOWN = 3
 
@@ -45,6 +49,7 @@ class GaussianKind(FeatureKind):
         "censored": (),
         "count": ("scale",),
         "ordinal": ("levels",),
+        "limited": ("limits",),
     }
     shared_dims: ClassVar[Mapping[str, tuple[str, ...]]] = {"cells": ("cell",)}
 
@@ -70,6 +75,7 @@ class GaussianKind(FeatureKind):
             "rounded": _rounded,
             "count": _count,
             "ordinal": _ordinal,
+            "limited": _limited,
         }
         if wish.kind not in makers:
             raise InputError(
@@ -150,6 +156,8 @@ def _ends(column: Column, table: Table, unknown: str) -> tuple[Array, Array]:
                 f"{values[wrong][0]:g}, in "
                 f"{table.who(wrong)}."
             )
+    if column.limits:
+        _check_limits(source, column.limits, values)
     return column.intervals(values)
 
 
@@ -157,7 +165,7 @@ def _numeric(source: Source) -> Column:
     """The kind of numbers by the rules."""
     values = source.known()
     if are_whole(values) and values.min() >= 0:
-        return _count(source, Wish("count"))
+        return _count(source, Wish("count", is_detected=True))
     lowest = float(values.min())
     if are_whole(values):
         why = f"{_whole_text(values)}, negative ones too"
@@ -165,7 +173,8 @@ def _numeric(source: Source) -> Column:
     tied = tied_share(values)
     step = common_step(values, source.precision) if tied >= TIED_SHARE else None
     if step is None:
-        return _continuous(source, Wish("continuous"))
+        is_limited = any(end is not None for end in _limits_of(values))
+        return (_limited if is_limited else _continuous)(source, Wish("continuous"))
     why = f"{_range_text(values)}, in steps of {step:g}, {_tied_text(tied)}"
     return Column(source.name, "rounded", why, step=step, lowest=lowest)
 
@@ -174,14 +183,61 @@ def _continuous(source: Source, wish: Wish) -> Column:
     _require_numbers(source, wish)
     values = source.known()
     why = f"{_range_text(values)}, {_tied_text(tied_share(values))}"
-    ends = {"lowest": np.mean(values == values.min()), "highest": np.mean(values == values.max())}
-    for word, share in ends.items():
-        if share >= TIED_SHARE and len(values) > _MANY:
+    for word, end in zip(_ENDS, _limits_of(values), strict=True):
+        if end is not None:
             why += (
-                f"; {_percent(share)} have the {word}: a limit of measurement? Then give "
-                "Censored bounds"
+                f"; {_percent(values == end)} have the {word}: a limit of measurement? Then call "
+                "it limited"
             )
     return Column(source.name, "continuous", why)
+
+
+def _limits_of(values: Array) -> Limits:
+    """The lowest and the highest number, where many users have it and the others differ; None
+    else."""
+    if len(values) <= _MANY or len(np.unique(values)) <= _FEW:
+        return None, None
+    low, high = (
+        float(end) if np.mean(values == end) >= TIED_SHARE else None
+        for end in (values.min(), values.max())
+    )
+    return low, high
+
+
+def _limited(source: Source, wish: Wish) -> Column:
+    """Numbers that cannot be seen beyond a limit, as shares beyond 0 and 1: there they are
+    censored."""
+    _require_numbers(source, wish)
+    values = source.known()
+    limits = wish.limits or _limits_of(values)
+    if limits == (None, None):
+        raise InputError(
+            f"Column {source.name!r} cannot be limited: fewer than {100 * TIED_SHARE:.0f} % of "
+            "users have its lowest number, and its highest. Give the limits, "
+            f"columns={{{source.name!r}: {{'kind': 'limited', 'limits': [0, 1]}}}}, or call it "
+            "continuous."
+        )
+    _check_limits(source, limits, values)
+    ends = [
+        f"{_percent(values == end)} have the {word}, {end:g}, a limit"
+        for word, end in zip(_ENDS, limits, strict=True)
+        if end is not None
+    ]
+    why = f"{_range_text(values)}; {' and '.join(ends)}"
+    return Column(source.name, "limited", why, limits=limits)
+
+
+def _check_limits(source: Source, limits: Limits, values: Array) -> None:
+    low, high = (-np.inf, np.inf) if not limits else limits
+    low, high = -np.inf if low is None else low, np.inf if high is None else high
+    wrong = (values < low) | (values > high)
+    if wrong.any():
+        raise InputError(
+            f"Column {source.name!r} has the limits {low:g} and {high:g}; got "
+            f"{values[wrong][0]:g}. Set other limits, "
+            f"columns={{{source.name!r}: {{'kind': 'limited', 'limits': [..., ...]}}}}, or correct "
+            "the value."
+        )
 
 
 def _rounded(source: Source, wish: Wish) -> Column:
@@ -214,10 +270,22 @@ def _count(source: Source, wish: Wish) -> Column:
     why = f"{_whole_text(values)}, {_tied_text(tied_share(values))}" + (
         ", skewed" if is_skewed else ""
     )
+    doubt = _doubt(source.name, values) if wish.is_detected else ""
+    return Column(source.name, "count", why, scale=scale, lowest=lowest_count(values), doubt=doubt)
+
+
+def _doubt(name: str, values: Array) -> str:
+    """What speaks against whole numbers being counts, and what to write then; "" where nothing
+    does."""
     n_distinct = len(np.unique(values))
     if n_distinct == len(values) > _MANY and values.max() - values.min() == n_distinct - 1:
-        why += "; each number once: an id? Then ignore it"
-    return Column(source.name, "count", why, scale=scale, lowest=lowest_count(values))
+        return f"each number once: if it is an id, write {leave_out(name)}"
+    if look_like_codes(values):
+        return (
+            "how many users have each number goes up and down by turns, as with codes: if they are "
+            f"names, write columns={{{name!r}: 'nominal'}}; if they are amounts, 'count'"
+        )
+    return ""
 
 
 def _ordinal(source: Source, wish: Wish) -> Column:
