@@ -153,7 +153,7 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
     other whole numbers                          rounded to 1
     numbers that are multiples of one step       rounded to the largest such step
     apart, at least 10 % of them shared
-    other numbers, at least 10 % of which are    limited: censored there, as shares are at 0 and 1
+    other numbers; 10 % of them, and five, are    limited: censored there, as shares are at 0 and 1
     the lowest, or the highest
     other numbers                                continuous
     ordered categories, three or more            ordinal

@@ -33,6 +33,7 @@ from dualview.views.gaussian.intervals import intervals_of
 Array = NDArray[np.float64]
 
 TIED_SHARE = 0.1  # of the users share a value: then numbers with a common step are rounded
+_LEAST_AT_END = 5  # users
 _FEW = 3  # different numbers beyond which some may be limits of the others
 _ENDS = "lowest", "highest"
 _MANY = 10  # numbers beyond which ends and ids are looked for
@@ -197,8 +198,9 @@ def _limits_of(values: Array) -> Limits:
     else."""
     if len(values) <= _MANY or len(np.unique(values)) <= _FEW:
         return None, None
+    least = max(_LEAST_AT_END, TIED_SHARE * len(values))
     low, high = (
-        float(end) if np.mean(values == end) >= TIED_SHARE else None
+        float(end) if np.sum(values == end) >= least else None
         for end in (values.min(), values.max())
     )
     return low, high
@@ -213,7 +215,8 @@ def _limited(source: Source, wish: Wish) -> Column:
     if limits == (None, None):
         raise InputError(
             f"Column {source.name!r} cannot be limited: fewer than {100 * TIED_SHARE:.0f} % of "
-            "users have its lowest number, and its highest. Give the limits, "
+            f"users, or than {_LEAST_AT_END}, have its lowest number, and its highest. Give the "
+            "limits, "
             f"columns={{{source.name!r}: {{'kind': 'limited', 'limits': [0, 1]}}}}, or call it "
             "continuous."
         )
