@@ -2,9 +2,9 @@
 
     python -m benchmarks.checks [--null 60] [--broken 10]
 
-fits data from the model, and data that break it in seven ways, and prints a table of how often each
+fits data from the model, and data that break it in eight ways, and prints a table of how often each
 check was not "fine". Data: 30 users in 3 clusters, 90 threads with normal noise; for noise by
-cluster, 10 measurements of each user.
+cluster or user, 10 measurements of each user.
 """
 
 import argparse
@@ -88,6 +88,10 @@ def noise_by_cluster(rng: np.random.Generator, seed: int) -> Data:
     return measured(rng, forum, np.array([1.0, 5.0, 1.0])[forum.labels])
 
 
+def noise_by_user(rng: np.random.Generator, seed: int) -> Data:
+    return measured(rng, forum_of(seed), np.exp(0.7 * rng.standard_normal(N_USERS)))
+
+
 def measured(rng: np.random.Generator, forum: Forum, sds: np.ndarray) -> Data:
     """Ten measurements of each user's coefficient."""
     user = np.repeat(np.arange(N_USERS), 10)
@@ -103,6 +107,7 @@ BROKEN: dict[str, Callable[[np.random.Generator, int], Data]] = {
     "dependence in time": dependence,
     "disagreement of views": disagreement,
     "noise by cluster": noise_by_cluster,
+    "noise by user": noise_by_user,
 }
 MADE_FOR = {
     "heavy tails": "outcomes: tails",
@@ -112,6 +117,7 @@ MADE_FOR = {
     "dependence in time": "outcomes: order",
     "disagreement of views": "views",
     "noise by cluster": "outcomes: noise by cluster",
+    "noise by user": "outcomes: noise by user",
 }
 
 

@@ -71,6 +71,47 @@ def test_statistics_are_those_of_the_books() -> None:
     )
 
 
+def test_gain_of_own_noise_is_that_of_each_residual_given_the_users_others() -> None:
+    rng = np.random.default_rng(5)
+    user = np.repeat(np.arange(6), [1, 2, 5, 9, 3, 10])
+    x = rng.standard_normal(30) * np.exp(rng.standard_normal(6))[user]
+    precisions = np.exp(np.linspace(-12.0, 8.0, 20_001))
+    best = -np.inf
+    for a in 0.5 * 2.0 ** np.arange(7):
+        gains = []
+        for i, own in enumerate(x):
+            others = x[(user == user[i]) & (np.arange(30) != i)]
+            weight = stats.gamma(a, scale=1 / a).logpdf(precisions) + np.log(precisions)
+            weight += sum(stats.norm(0, precisions**-0.5).logpdf(other) for other in others)
+            weight = np.exp(weight - weight.max())
+            density = weight @ stats.norm(0, precisions**-0.5).pdf(own) / weight.sum()
+            gains.append(np.log(density) - stats.norm.logpdf(own))
+        best = max(best, float(np.mean(gains)))
+    assert model_checks.gain_of_own_noise(x, user) == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("by_user", [False, True])
+def test_noises_of_users_own_are_seen_and_said_by_name(by_user: bool) -> None:
+    rng = np.random.default_rng(6)
+    user = np.repeat(np.arange(24), 12)
+    sds = np.exp(0.8 * rng.standard_normal(24)) if by_user else np.ones(24)
+    outcome = FORUM.latent[user] + sds[user] * rng.standard_normal(len(user))
+    behavior = dv.UserRegression(user, np.ones((len(user), 1)), outcome)
+    found = dv.DualViewMixture(**LENGTH, random_state=1).fit(FORUM.features, behavior)
+    check = found.check(refit=False)["outcomes: noise by user"]
+    if not by_user:
+        assert check.verdict == "fine"
+        return
+    assert check.verdict != "fine"
+    assert 'noise="user"' in check.advice
+    own = dv.UserRegression(user, np.ones((len(user), 1)), outcome, noise="user")
+    names = [
+        one.name
+        for one in found.set_params(random_state=2).fit(FORUM.features, own).check(refit=False)
+    ]
+    assert "outcomes: noise by user" not in names
+
+
 def test_p_values_are_combined_as_they_should_be() -> None:
     assert combined(np.full(7, 0.03)) == pytest.approx(0.03)
     assert combined(np.array([0.02])) == pytest.approx(0.02)

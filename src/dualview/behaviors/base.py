@@ -489,6 +489,12 @@ class Behavior(ABC):
         where it is not known."""
         return None
 
+    @property
+    def noise_owner(self) -> NDArray[np.integer] | None:
+        """Whose each observation is (n,), if users could have noises of their own and have not;
+        None by default."""
+        return None
+
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         """What the observations depend on besides what is learnt: dimensions and values by name,
         for ArviZ; none by default."""

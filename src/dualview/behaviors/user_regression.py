@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.covariance import ledoit_wolf
 
 from dualview.behaviors.base import Likelihood
@@ -281,6 +281,12 @@ class UserRegression(PerUser):
         of_rows = {"weights": self.weights, "standard_errors": self.standard_errors}
         options |= {name: digest(values) for name, values in of_rows.items() if values is not None}
         return super().fingerprint() | options
+
+    @property
+    def noise_owner(self) -> NDArray[np.integer] | None:
+        """The users of exact numbers with a noise that is learned and not the users' own."""
+        is_learned = self.recorded is None and self.standard_errors is None
+        return self.user if is_learned and self.noise in ("shared", "cluster") else None
 
     def described(self) -> dict[str, Any]:
         """Whether clusters have a noise of their own, and its prior, besides."""

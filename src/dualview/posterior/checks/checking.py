@@ -61,7 +61,10 @@ def _context(post: Posterior, behavior: Behavior | None) -> Context:
     for name, (part, forecast) in of_each.items():
         participants = part.constant_data().get("n_participants", (None, None))[1]
         found[name] = Outcomes(
-            participants, _shares(post, part), isinstance(forecast.outcome, BinaryOutcome)
+            participants,
+            _shares(post, part),
+            part.noise_owner,
+            isinstance(forecast.outcome, BinaryOutcome),
         )
     return Context(found, linked, partition)
 

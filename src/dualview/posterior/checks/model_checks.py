@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import gammaln, ndtr, ndtri
 from scipy.stats import chi2, rankdata
 from sklearn.metrics import adjusted_rand_score
 
@@ -43,6 +43,9 @@ _VAGUE, _DISAGREE, _DOUBTFUL = 0.3, 0.5, 0.75  # of adjusted Rand indices
 _PAIRS = 300  # of draws
 _LEAST_SHARED = 0.2  # of the variance of normal scores, that draws share
 _MOST_AXES = 4
+_ALIKE = 0.5 * 2.0 ** np.arange(
+    7
+)  # a of users' precisions ~ Gamma(a, a): the larger, the more alike
 VERDICTS = ("fine", "look here", "the model is wrong here")
 
 
@@ -255,12 +258,30 @@ def explained(y: Array, design: Array) -> float:
     return float(1.0 - ((y - fitted) ** 2).sum() / (centred**2).sum())
 
 
+def gain_of_own_noise(x: Array, user: NDArray[np.integer]) -> float:
+    """Gain in log density, in nats for each residual x (n,), if each user had a noise of its own.
+
+    Users' precisions are λ ~ Gamma(a, a), with the best of several a. Each residual is then
+    predicted by the user's others: it has a t distribution with 2a + n_u − 1 degrees of freedom and
+    squared scale (2a + Σ x²)/(2a + n_u − 1), where the sum is over the others.
+    """
+    dof = 2.0 * _ALIKE[:, None] + (np.bincount(user)[user] - 1.0)
+    squares = 2.0 * _ALIKE[:, None] + (np.bincount(user, x**2)[user] - x**2)
+    own = gammaln(0.5 * (dof + 1.0)) - gammaln(0.5 * dof) - 0.5 * np.log(0.5 * squares)
+    own -= 0.5 * (dof + 1.0) * np.log1p(x**2 / squares)
+    return float((own + 0.5 * x**2).mean(axis=1).max())
+
+
 class Outcomes(NamedTuple):
     """What checks need to know of outcomes: participants (n,) and shares of clusters (n, C) of
-    each, where known."""
+    each, where known.
+
+    owner (n,): whose each is, where users could have noises of their own and have not.
+    """
 
     participants: Array | None
     shares: Array | None
+    owner: NDArray[np.integer] | None
     binary: bool
 
 
@@ -336,6 +357,16 @@ def _outcome_statistics(name: str, context: Outcomes) -> list[Statistic]:
                 'noise="cluster", in a fit of this behavior alone where each outcome is one '
                 "user's",
                 lambda x: explained(np.log(x**2 + 1e-3)[:, None], shares[:, 1:]),
+            )
+        )
+    owner = context.owner
+    if owner is not None:
+        statistics.append(
+            Statistic(
+                f"{name}: noise by user",
+                "nats an outcome that predictions would gain by a noise for each user",
+                'noise="user", which should gain about as much in log density',
+                lambda x: gain_of_own_noise(x, owner),
             )
         )
     return statistics
