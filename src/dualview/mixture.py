@@ -48,11 +48,13 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         1: all users in one cluster. ``PitmanYor(discount)``: inferred by a process with more small
         clusters, whose number grows faster with the number of users.
     alpha : None, "paper", float, Gamma or InverseGamma
-        Concentration of the prior over partitions; larger values mean more clusters. None: learned,
-        with the prior α ~ Gamma(1/4, 1/4), which allows for one cluster as well as for many.
-        "paper": learned, with the paper's prior 1/α ~ G(1, 1), under which every user alone is
-        about as likely as all users in one cluster. A number: fixed. ``Gamma(shape, rate)`` or
-        ``InverseGamma(shape, scale)``: learned, with that prior. With one cluster there is no α.
+        Concentration of the prior over partitions; larger values mean more clusters. None: learned.
+        If the number of clusters is inferred, with the prior α ~ Gamma(1/4, 1/4), which allows for
+        one cluster as well as for many; if it is fixed, with the paper's prior. "paper": learned,
+        with the paper's prior 1/α ~ G(1, 1), under which, where the number is inferred, every user
+        alone is about as likely as all users in one cluster. A number: fixed. ``Gamma(shape,
+        rate)`` or ``InverseGamma(shape, scale)``: learned, with that prior. With one cluster there
+        is no α.
     n_draws, n_chains : int
         Draws to keep from each chain, and number of chains. Chains that run until they have
         converged keep no more than n_draws draws, however long they get; the draws are then spaced

@@ -236,7 +236,8 @@ class Settings:
     alpha: str | None = setting(
         None,
         "Prior of the concentration (larger values mean more clusters): paper, a number to fix it, "
-        '"gamma(SHAPE,RATE)" or "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25).',
+        '"gamma(SHAPE,RATE)" or "inverse-gamma(SHAPE,SCALE)". By default gamma(0.25,0.25), '
+        "and paper with a fixed number of clusters.",
         none="alpha by default",
         recorded="by the estimator",
     )

@@ -21,6 +21,7 @@ from dualview.partitions.alpha import (
     concentration,
     concentration_from_text,
 )
+from dualview.partitions.priors import FiniteDirichlet
 from dualview.runs.run import load_run
 
 SHORT = {"n_warmup": 10, "n_draws": 20, "n_chains": 1}
@@ -40,6 +41,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarn
 )
 def test_what_alpha_may_be(given, expected):
     assert concentration(given) == expected
+
+
+def test_a_fixed_number_of_clusters_has_the_papers_prior():
+    assert concentration(None, 4) == PAPER
+    assert concentration(Gamma(1, 2), 4) == Gamma(1.0, 2.0)
+    fixed = dv.DualViewMixture(3, **SHORT).fit(X).posterior_
+    assert fixed.spec.alpha_prior == str(PAPER)
+    assert fixed.spec.partition_prior == FiniteDirichlet(3, PAPER)
 
 
 @pytest.mark.parametrize(

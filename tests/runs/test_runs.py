@@ -87,6 +87,24 @@ def test_the_constant_of_the_noise_is_asked_for_and_recorded(run: Path, tmp_path
         assert cli.main(["resume", str(out), "--quiet"]) == 0
 
 
+def test_runs_that_began_with_the_former_prior_of_alpha_continue_with_it(
+    run: Path, tmp_path: Path
+) -> None:
+    out, tables = tmp_path / "run", [str(run / "users.csv"), str(run / "threads.csv")]
+    few = ["--clusters", "3", "--warmup", "2", "--chains", "1", "--quiet"]
+    command = ["fit", *tables, "--out", str(out), *few, "--draws"]
+    assert cli.main([*command, "3", "--alpha", "gamma(0.25,0.25)"]) == 0
+    before = dv.load(out / "posterior.nc")["alpha"]
+    request = json.loads((out / "request.json").read_text())
+    (out / "request.json").write_text(json.dumps(request | {"alpha": None}))
+    assert cli.main(["resume", str(out), "--draws", "6", "--quiet"]) == 0
+    np.testing.assert_array_equal(dv.load(out / "posterior.nc")["alpha"][:, :3], before)
+    assert cli.main(["fit", *tables, "--out", str(tmp_path / "new"), *few, "--draws", "3"]) == 0
+    made = json.loads((tmp_path / "new" / "manifest.json").read_text())["made_with"]
+    assert made["alpha"] == str(dv.InverseGamma(0.5, 0.5))
+    assert cli.main(["resume", str(tmp_path / "new"), "--draws", "6", "--quiet"]) == 0
+
+
 def test_resume_of_a_finished_run_and_with_more_draws(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

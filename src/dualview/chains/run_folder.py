@@ -29,18 +29,27 @@ def versions() -> dict[str, str]:
     }
 
 
+def _readable_manifest(folder: Path) -> dict[str, Any]:
+    """A folder's manifest as it is; empty if it cannot be read: whoever needs it says why."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    is_ours = isinstance(manifest, dict) and manifest.get("format") == _FORMAT
+    return manifest if is_ours else {}
+
+
+def began_with(folder: Path, name: str) -> Any:
+    """What a run in a folder was begun with, by name; None if the folder does not say."""
+    made_with = _readable_manifest(folder).get("made_with")
+    return made_with.get(name) if isinstance(made_with, dict) else None
+
+
 def check_not_newer(folder: Path) -> None:
     """Raise where a folder's manifest says that a newer version made the run, whose files may mean
     something else."""
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text())
-    except (OSError, ValueError):  # whoever needs it says what is wrong with it
-        return
-    found = (
-        manifest.get("format_version")
-        if isinstance(manifest, dict) and manifest.get("format") == _FORMAT
-        else None
-    )
+    manifest = _readable_manifest(folder)
+    found = manifest.get("format_version")
     if isinstance(found, int) and found > _VERSION:
         made = manifest.get("versions")
         by = f" {made['dualview']}" if isinstance(made, dict) and "dualview" in made else ""

@@ -164,8 +164,8 @@ class Known:
 
 
 PAPER = InverseGamma(0.5, 0.5)
-# Much mass near 0, so that one cluster has a prior probability of about a half, and a tail for
-# many. See benchmarks/alpha.py.
+# Where the number of clusters is inferred: much mass near 0, so that one cluster has a prior
+# probability of about a half, and a tail for many. See benchmarks/roles.py.
 DEFAULT = Gamma(0.25, 0.25)
 _WANTED = (
     'None, "paper", a positive number, or a prior: Gamma(shape, rate) or InverseGamma(shape, scale)'
@@ -173,10 +173,15 @@ _WANTED = (
 _CALL = re.compile(r"(inverse)?[ _-]?gamma\s*\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)")
 
 
-def concentration(alpha: Any) -> Concentration:
-    """The prior that ``alpha`` of the estimator stands for."""
+def concentration(alpha: Any, n_clusters: int | None = None) -> Concentration:
+    """The prior that ``alpha`` of the estimator stands for, with n_clusters clusters if their
+    number is fixed.
+
+    By default a fixed number has the paper's prior: under one with much mass near 0, clusters that
+    were asked for would be left empty where data say little.
+    """
     if alpha is None:
-        return DEFAULT
+        return DEFAULT if n_clusters is None else PAPER
     if isinstance(alpha, Gamma | InverseGamma | Known):
         return alpha
     if isinstance(alpha, str) and alpha == "paper":

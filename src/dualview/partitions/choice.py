@@ -49,7 +49,7 @@ def partition_names(n_clusters: int | None, alpha: Any, partition: Any) -> Parti
     process = partition_process(partition)
     return PartitionNames(
         n_clusters,
-        None if n_clusters == 1 else str(concentration(alpha)),
+        None if n_clusters == 1 else str(concentration(alpha, n_clusters)),
         None if process is None else f"pitman-yor({process.discount!r})",
     )
 

@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dualview.chains.run_folder import check_not_newer
+from dualview.chains.run_folder import began_with, check_not_newer
 from dualview.errors import FileError, InputError
 from dualview.files.reading import readable_json
 from dualview.files.writing import write_json
 from dualview.inputs.answers import OBSERVATIONS, Answers, check_options, read_answers
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
 from dualview.partitions.agreement import agreement_prior
-from dualview.partitions.alpha import concentration_from_text
+from dualview.partitions.alpha import DEFAULT, concentration_from_text
 from dualview.partitions.choice import partition_process
 from dualview.settings import AnswerSettings, Columns, Settings, check_values, setting_names
 
@@ -153,6 +153,10 @@ class Request:
             settings = Settings(
                 **{name: content.pop(name) for name in setting_names(Settings) if name in content}
             )
+            if settings.alpha is None and settings.n_clusters is not None:
+                # the default of earlier versions, with which their runs continue
+                former = began_with(folder, "alpha") == str(DEFAULT)
+                settings = replace(settings, alpha=str(DEFAULT) if former else None)
             answers: dict[str, Any] = content.pop("answers", {})
             answers |= {
                 name: tuple(value) for name, value in answers.items() if isinstance(value, list)

@@ -23,7 +23,7 @@ _MOST_PLACES = 2e9  # draws × users × clusters that a search looks at in a pas
 _THREADS = 2
 LOSSES = ("binder", "vi")
 METHODS = ("dahl", *LOSSES)
-DEFAULT = "vi"  # which finds the true clusters best: python -m benchmarks.estimates
+DEFAULT = "vi"  # which finds the true clusters best: python -m benchmarks.roles
 
 
 @dataclass(frozen=True)
