@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from dualview.evaluation.comparison import compare
     from dualview.evaluation.cross_validation import ObservationKFold
     from dualview.evaluation.stacking import stack
+    from dualview.inputs.from_long import from_long
     from dualview.inputs.sharding import write_shards
-    from dualview.mixture import DualViewMixture
+    from dualview.mixture import DualViewMixture, fit
     from dualview.partitions.agreement import Beta
     from dualview.partitions.alpha import Gamma, InverseGamma
     from dualview.partitions.pitman_yor import PitmanYor
@@ -56,6 +57,8 @@ _HOMES = {
     "UserRegression": "dualview.behaviors",
     "Variational": "dualview.settings",
     "describe_columns": "dualview.columns",
+    "fit": "dualview.mixture",
+    "from_long": "dualview.inputs.from_long",
     "load": "dualview.posterior",
     "stack": "dualview.evaluation.stacking",
     "write_shards": "dualview.inputs.sharding",
@@ -92,7 +95,9 @@ __all__ = [
     "compare",
     "datasets",
     "describe_columns",
+    "fit",
     "forum",
+    "from_long",
     "load",
     "plots",
     "stack",

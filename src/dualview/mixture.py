@@ -3,7 +3,7 @@
 X (U, D) features; the behavior is passed as y, an object of length U.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,9 @@ from dualview.checks import whole_number
 from dualview.engines.starts import Labels
 from dualview.errors import InputError, InputTypeError
 from dualview.inputs.data import checked_data
+from dualview.inputs.designs import Formula
 from dualview.inputs.fits import fit_model, fits_to_views, warn_of_fit
+from dualview.inputs.from_long import Wanted, column_list, read_long
 from dualview.inputs.more_data import append_data
 from dualview.inputs.parameters import Parameters, check_use, of_engine
 from dualview.inputs.problem import build_model
@@ -400,3 +402,61 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         tags.target_tags.required = False
         tags.input_tags.allow_nan = True
         return tags
+
+
+def fit(
+    formula: str,
+    table: Any,
+    *,
+    features: str | Sequence[str] | None = None,
+    common: str | Sequence[str] | None = None,
+    groups: str | Sequence[str] | None = None,
+    family: str = "auto",
+    levels: Sequence[Any] | None = None,
+    **settings: Any,
+) -> DualViewMixture:
+    """A model fitted to a long table by a formula, with the package ``formulaic``.
+
+    Parameters
+    ----------
+    formula : str
+        ``"bdi ~ 1 + month | subject"``: the outcome, the terms that have a coefficient for each
+        user, and the column with the users' ids. Users have a level of their own unless a term is
+        0. Terms may be products of columns, ``C(month)`` for levels, ``I(month ** 2)`` and
+        functions of one row such as ``np.log(month)``.
+    table, features, common, groups, family, levels
+        As in :func:`from_long`.
+    **settings
+        Parameters of :class:`DualViewMixture`.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> import dualview as dv
+    >>> rng = np.random.default_rng(0)
+    >>> visits = pd.DataFrame({"subject": np.repeat(np.arange(10), 4), "month": np.tile([0, 2, 4, 6], 10)})
+    >>> visits["age"] = 30.0 + 2 * visits["subject"]
+    >>> visits["bdi"] = 25.0 - visits["month"] + rng.normal(size=40)
+    >>> model = dv.fit("bdi ~ 1 + month | subject", visits, features="age", engine=dv.Gibbs(n_warmup=50), n_draws=50)
+    >>> model.predict_outcome(pd.DataFrame({"subject": [3, 99], "month": [8, 8], "age": [36.0, 41.0]})).median.shape
+    (2,)
+    """  # noqa: E501
+    parts = Formula.of(formula)
+    wanted = Wanted(
+        parts.user,
+        (parts.outcome,),
+        terms=parts.terms,
+        common=column_list(common, "common"),
+        groups=column_list(groups, "groups"),
+        features=column_list(features, "features"),
+        family=family,
+        levels=levels,
+    )
+    strange = sorted(set(settings) - set(DualViewMixture().get_params()))
+    if strange:
+        raise InputError(
+            f"fit has no parameter {strange[0]!r}: settings are the parameters of DualViewMixture, "
+            "such as n_draws=500."
+        )
+    X, behavior = read_long(table, wanted)
+    return DualViewMixture(**settings).fit(X, behavior)

@@ -14,6 +14,7 @@ from dualview.behaviors.naming import is_several
 from dualview.behaviors.records import Forecast
 from dualview.checks import whole_number
 from dualview.errors import InputError
+from dualview.inputs.from_long import is_table, new_observations
 from dualview.inputs.new_users import among_new_users, new_features, new_ids
 from dualview.posterior import Posterior
 from dualview.posterior.prediction.candidates import Candidates
@@ -185,14 +186,17 @@ class Predictions:
 
         Parameters
         ----------
-        new : behavior of the kind that was fitted, without outcome
-            The observations to predict; for threads a participation matrix (T, U) is enough. With
+        new : behavior of the kind that was fitted, without outcome, or long table
+            The observations to predict; for threads a participation matrix (T, U) is enough. After
+            a fit to the behavior of ``from_long``, or by ``dualview.fit``, a table is enough: its
+            columns are read as in the fit, and users who are new are predicted from its columns of
+            features. With
             X_new its users are those of the fit, then the J new ones. With several behaviors a list
             of all, or a dictionary of some by name; the result is then a dictionary with a
             distribution for each.
         X_new : array or DataFrame (J, D), optional
             Features of J users unknown to the fit.
-        behavior_new : behavior of the kind that was fitted, optional
+        behavior_new : behavior of the kind that was fitted, or long table, optional
             What the new users did so far, as in :meth:`predict_latent`.
         unknown : "error" or "missing"
             As in :meth:`predict`.
@@ -200,6 +204,11 @@ class Predictions:
         check_is_fitted(self, "posterior_")
         behavior = self._fitted_behavior()
         known = self._known()
+        if behavior.table is not None and is_table(behavior_new):
+            columns = self._feature_columns()
+            behavior_new, X_new = new_observations(behavior, behavior_new, X_new, columns, True)
+        if behavior.table is not None and is_table(new):
+            new, X_new = new_observations(behavior, new, X_new, self._feature_columns())
         users = (
             None
             if X_new is None and behavior_new is None
@@ -226,6 +235,12 @@ class Predictions:
                 "fit(X, behavior)."
             )
         return self.behavior_
+
+    def _feature_columns(self) -> list[str] | None:
+        """Names of the columns of features; None for a fit without features."""
+        if not self.posterior_.has_features:
+            return None
+        return [str(name) for name in getattr(self, "feature_names_in_", ())]
 
     def _known(self) -> tuple[Array, dict[str, Array]]:
         """Draws of the latent behavior of the fit's users, and of what predictions need besides."""

@@ -229,10 +229,7 @@ def test_ratings_with_common_columns_and_groups(
         (["--by", "dose"], "--by is not for --kind threads. Name what was observed: --kind"),
         (["--kind", "regression", "--outcome", "z"], "must have a column 'z'"),
         (["--kind", "regression", "--outcome", "z"], "Name it with --outcome."),
-        (
-            ["--kind", "regression", "--outcome", "y", "--by", "winner"],
-            "--by: column 'winner' must hold numbers",
-        ),
+        (["--kind", "regression", "--outcome", "y", "--by", "tim"], "Did you mean 'time'?"),
         (
             ["--kind", "regression", "--outcome", "y", "--no-intercept"],
             "name columns with --by, or leave --no-intercept out",
@@ -291,6 +288,10 @@ def test_mistakes_in_tables(
         (
             table.assign(y=["?", *table["y"][1:].astype(str)]),
             "the outcome 'y' must hold numbers; it does not in line(s) 2.",
+        ),
+        (
+            table.assign(dose=["o", *table["dose"][1:].astype(str)]),
+            "--by column 'dose' must hold numbers; it does not in line(s) 2.",
         ),
         (table.assign(dose=[np.nan, *table["dose"][1:]]), "column 'dose' is empty in line(s) 2."),
         (table.iloc[:0], "has no observations of known users"),

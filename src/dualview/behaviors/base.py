@@ -6,7 +6,7 @@ where the latent vectors have constants (0, I).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -293,6 +293,8 @@ class Behavior(ABC):
         None  # what was observed (n,), or ends of intervals (n, 2), where it is known
     )
     observation_ids: list[str] | None = None  # ids of the observations, where they came with some
+    # what a long table was read by, in plain values, where the observations came from one
+    table: Mapping[str, Any] | None = None
     _user_numbers: Numbers | None = (
         None  # what users are called, where these are numbers and nobody has said what they mean
     )

@@ -161,20 +161,28 @@ class PerUser(LinearBehavior):
 
     def __repr__(self) -> str:
         outcome = "no outcome" if self.outcome is None else "outcome"
+        told = f": {self._told}" if self._told else ""
         return (
             f"{type(self).__name__}({self.n_observations} {self.observations}, {len(self)} "
-            f"users, {outcome})"
+            f"users, {outcome}{told})"
         )
+
+    @property
+    def _told(self) -> str:
+        """How the outcome was read from a long table; empty where it was not."""
+        return str((self.table or {}).get("told", ""))
 
     def facts(self) -> dict[str, object]:
         """Users, those with observations, latent vector, outcome."""
         found = super().facts()
         observed = f"{self.n_observations:,}, of {len(np.unique(self.user)):,} users"
+        told = {"read": self._told} if self._told else {}
         return {
             "users": found["users"],
             self.observations: observed,
             "latent": found["latent"],
             "outcome": found["outcome"],
+            **told,
         }
 
     @property
@@ -191,12 +199,14 @@ class PerUser(LinearBehavior):
         return {"function": self.names, "function_other": self.names} | self.effects.coords()
 
     def described(self) -> dict[str, Any]:
-        """Number of users, names of the latent vector's parts, and what acts outside the
-        mixture."""
+        """Number of users, names of the latent vector's parts, what acts outside the mixture, and
+        what a long table is read by."""
+        table = {} if self.table is None else {"table": self.table}
         return {
             "kind": type(self).__name__,
             "n_users": len(self),
             "names": self.names,
+            **table,
         } | self.effects.described()
 
     def take(self, rows: ArrayLike) -> Self:
@@ -330,7 +340,8 @@ class PerUser(LinearBehavior):
             raise InputError(
                 f"New observations must be a {type(self).__name__}, as in the fit; got "
                 f"{type(new).__name__}. "
-                "Its outcome may be left out."
+                "Its outcome may be left out. Tables are read for fits to the behavior of "
+                "dv.from_long, or of dv.fit."
             )
         if new.names != self.names:
             raise InputError(
@@ -593,6 +604,7 @@ class PerUser(LinearBehavior):
         behavior._set(nobody, nothing, None, description["names"], None, description["n_users"])
         behavior.users = description["users"]
         behavior.effects = Effects.from_description(description)
+        behavior.table = description.get("table")
         return behavior
 
 

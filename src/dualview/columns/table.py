@@ -134,7 +134,7 @@ class Table:
             return cls(frame.reset_index(drop=True), True, users)
         if hasattr(X, "to_pandas") and hasattr(X, "columns"):
             _check_columns(list(getattr(X, "column_names", None) or X.columns))
-            return cls.of(_to_pandas(X))
+            return cls.of(to_pandas(X))
         return cls(_of_array(X), False, None)
 
     @property
@@ -185,7 +185,7 @@ def one_value(name: str, value: str) -> str:
     )
 
 
-def _to_pandas(X: Any) -> pd.DataFrame:
+def to_pandas(X: Any) -> pd.DataFrame:
     try:
         return X.to_pandas()
     except ImportError as error:

@@ -6,27 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.behaviors import (
-    Behavior,
-    BinaryOutcomes,
-    OrdinalOutcomes,
-    PairwiseChoices,
-    Rankings,
-    UserRegression,
-)
-from dualview.columns import Censored
+from dualview.behaviors import Behavior, PairwiseChoices, Rankings
 from dualview.errors import InputError
+from dualview.inputs.designs import ColumnDesign
+from dualview.inputs.long_tables import LongTable, Observed
 from dualview.inputs.tables import (
     ids_of,
     known_rows,
     match_users,
-    named,
     numbers_in,
-    numeric,
     read_table,
     refuse_repeated,
     require_column,
@@ -78,69 +69,55 @@ class Answers:
     """Answers of known users: ids are the lines of the file; ``notes`` say what was left out on the
     way.
 
-    user: whose answers they are. design: the columns that they depend on, user by user. common,
-    groups: those whose effects all users share. choices: the items of each, where they are choices.
-    rankings: the ranking of each, where they are ranked items. outcome (n,), or ends (n, 2) where
-    it is known to an interval.
+    user: whose answers they are. long: how the table was read; observed: what it says. choices: the
+    items of each, where they are choices. rankings: the ranking of each, where they are ranked
+    items.
     """
 
     ids: list[str]
     user: list[str]
-    outcome: NDArray[Any] | None
-    design: pd.DataFrame
-    common: pd.DataFrame | None
-    groups: dict[str, list[str]] | None
+    long: LongTable
+    observed: Observed
     settings: AnswerSettings
     choices: pd.DataFrame | None = None
     rankings: list[str] | None = None
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def outcome(self) -> NDArray[Any] | None:
+        """The outcomes (n,), or ends (n, 2) where they are known to an interval."""
+        return self.observed.outcome
+
     def behavior(self, users: Sequence[str]) -> Behavior:
         """The answers as a behavior of users with these ids."""
-        asked = self.settings
-        shared: dict[str, Any] = {"common": self.common, "groups": self.groups, "users": users}
-        made: Any
-        if self.choices is not None:
+        asked, observed = self.settings, self.observed
+        shared: dict[str, Any] = {
+            "common": observed.common,
+            "groups": observed.groups,
+            "users": users,
+        }
+        if self.choices is None and self.rankings is None:
+            made: Any = self.long.behavior(self.user, observed, users)
+        elif self.choices is not None:
             made = PairwiseChoices(
                 self.user,
                 self.choices[asked.winner].tolist(),
                 self.choices[asked.loser].tolist(),
-                self.design,
+                observed.design,
                 item_intercept=self._appeals,
                 **shared,
             )
-        elif self.rankings is not None:
-            made = Rankings(self.user, self.rankings, self.design, self.outcome, **shared)
         else:
-            kind: Any = {
-                "regression": UserRegression,
-                "binary": BinaryOutcomes,
-                "ordinal": OrdinalOutcomes,
-            }[asked.kind]
-            shared |= {"levels": _levels(separated(asked.levels))} if asked.levels else {}
-            shared |= (
-                {"outcome_kind": asked.outcome_kind} if asked.outcome_kind != "continuous" else {}
-            )
-            made = kind(
-                self.user, self.design, self._recorded, intercept=not asked.no_intercept, **shared
-            )
+            made = Rankings(self.user, self.rankings, observed.design, self.outcome, **shared)
+        made.table = made.table or self.long.to_json()
         made.observation_ids = list(self.ids)
         return made  # type: ignore[no-any-return]
-
-    @property
-    def _recorded(self) -> Any:
-        """The outcomes, or the ends of intervals that hold them."""
-        return (
-            self.outcome
-            if self.outcome is None or self.outcome.ndim == 1
-            else Censored(*self.outcome.T)
-        )
 
     @property
     def _appeals(self) -> bool | str:
         """Whether items have appeals of their own; how much these differ is learned where other
         effects are."""
-        others = self.common is not None or self.groups is not None
+        others = self.observed.common is not None or self.observed.groups is not None
         return (
             "learned" if self.settings.item_intercept and others else self.settings.item_intercept
         )
@@ -162,8 +139,9 @@ def read_answers(
     *,
     drop_unknown: bool = False,
     need_outcome: bool = True,
+    as_read: LongTable | None = None,
 ) -> Answers:
-    """Answers of known users; ids decide who is who."""
+    """Answers of known users; ids decide who is who. as_read: how those of the fit were read."""
     id_columns = [columns.user, *separated(settings.groups)]
     id_columns += {
         "choices": [settings.winner, settings.loser],
@@ -185,31 +163,60 @@ def read_answers(
             "features only"
         )
     ids = [str(row + 2) for row in table.index]
+    long = _long_table(table, path, columns, settings) if as_read is None else as_read
+    if long.references and as_read is None:
+        notes.append(long.references)
+    observed, choices, rankings = long.read(table, path, need_outcome), None, None
     if settings.kind == "choices":
-        outcome, design, choices = None, _items(settings), _choices(table, path, settings)
-    else:
-        outcome = _outcome(table, path, settings, settings.outcome or columns.outcome, need_outcome)
-        design, choices = _design(table, path, settings.columns, "--by"), None
-        if design.empty and (settings.no_intercept or settings.kind == "rankings"):
-            advice = "" if settings.kind == "rankings" else ", or leave --no-intercept out"
-            raise InputError(f"Outcomes must depend on something: name columns with --by{advice}.")
-    common = (
-        _design(table, path, separated(settings.common), "--common") if settings.common else None
-    )
-    groups, rankings = _groups(table, path, settings), None
+        observed = observed._replace(design=_items(settings))
+        choices = _choices(table, path, settings)
     if settings.kind == "rankings":
         require_column(table, settings.ranking, path, "--ranking")
         rankings = ids_of(table[settings.ranking], path)
-    return Answers(ids, owner, outcome, design, common, groups, settings, choices, rankings, notes)
+    return Answers(ids, owner, long, observed, settings, choices, rankings, notes)
 
 
-def _groups(
-    table: pd.DataFrame, path: Path, settings: AnswerSettings
-) -> dict[str, list[str]] | None:
-    """The levels of each group as text."""
-    for name in separated(settings.groups):
-        require_column(table, name, path, "--groups")
-    return {name: ids_of(table[name], path) for name in separated(settings.groups)} or None
+def _long_table(
+    table: pd.DataFrame, path: Path, columns: Columns, settings: AnswerSettings
+) -> LongTable:
+    """What the columns are, as the options say. Features of items are in a table of their own."""
+    kind = settings.kind
+    by = () if kind == "choices" else settings.columns
+    if not by and (kind == "rankings" or (settings.no_intercept and kind != "choices")):
+        advice = "" if kind == "rankings" else ", or leave --no-intercept out"
+        raise InputError(f"Outcomes must depend on something: name columns with --by{advice}.")
+    return LongTable(
+        columns.user,
+        kind,
+        _outcome_columns(columns, settings),
+        ColumnDesign.of(table, by, path),
+        ColumnDesign.of(table, separated(settings.common), path, "common"),
+        separated(settings.groups),
+        settings.outcome_kind,
+        not settings.no_intercept,
+        tuple(_levels(separated(settings.levels))),
+    )
+
+
+def _outcome_columns(columns: Columns, settings: AnswerSettings) -> tuple[str, ...]:
+    """The column of outcomes, or two with the ends of intervals; none where outcomes are no
+    column."""
+    if settings.kind == "choices":
+        return ()
+    bounds = separated(settings.bounds)
+    if not bounds:
+        usual = "place" if settings.kind == "rankings" else columns.outcome
+        return (settings.outcome or usual,)
+    if len(bounds) != 2:
+        raise InputError(
+            f"--bounds takes two columns, as in --bounds low,high; got {', '.join(bounds)}."
+        )
+    if settings.outcome is not None or settings.outcome_kind != "continuous":
+        other = "--outcome" if settings.outcome is not None else "--outcome-kind"
+        raise InputError(
+            f"--bounds says what is known of the outcomes; {other} does so too. Leave one out."
+        )
+    return bounds
 
 
 def _known_users(
@@ -222,88 +229,6 @@ def _known_users(
     if notes:
         table = table.assign(**{column: ids})
     return table[known_rows(ids, set(users), path, drop_unknown, notes)], notes
-
-
-def _numbers_or_nothing(
-    table: pd.DataFrame, column: str, path: Path, wanted: str
-) -> NDArray[np.float64]:
-    """A column as numbers, NaN where a cell is empty."""
-    values = numeric(table[column])
-    odd = [
-        str(row + 2)
-        for row, bad in zip(table.index, np.isnan(values) & table[column].notna(), strict=True)
-        if bad
-    ]
-    if odd:
-        raise InputError(
-            f"{path}: {column!r} must hold {wanted} or nothing; it does not in line(s) "
-            f"{named(odd)}."
-        )
-    return values
-
-
-def _ends(
-    table: pd.DataFrame, path: Path, settings: AnswerSettings, needed: bool
-) -> NDArray[np.float64] | None:
-    """Lower and upper ends (n, 2); infinite where a cell is empty."""
-    columns = separated(settings.bounds)
-    if len(columns) != 2:
-        raise InputError(
-            f"--bounds takes two columns, as in --bounds low,high; got {', '.join(columns)}."
-        )
-    if settings.outcome is not None or settings.outcome_kind != "continuous":
-        other = "--outcome" if settings.outcome is not None else "--outcome-kind"
-        raise InputError(
-            f"--bounds says what is known of the outcomes; {other} does so too. Leave one out."
-        )
-    if not needed and not set(columns) <= set(table.columns):
-        return None
-    found = []
-    for column, nothing in zip(columns, (-np.inf, np.inf), strict=True):
-        require_column(table, column, path, "--bounds", filled=False)
-        values = _numbers_or_nothing(table, column, path, "numbers")
-        found.append(np.where(np.isnan(values), nothing, values))
-    return np.column_stack(found)
-
-
-def _outcome(
-    table: pd.DataFrame, path: Path, settings: AnswerSettings, column: str, needed: bool
-) -> NDArray[Any] | None:
-    if settings.bounds:
-        return _ends(table, path, settings, needed)
-    if settings.kind == "rankings":
-        column = settings.outcome or "place"
-    if column not in table and not needed:
-        return None
-    require_column(table, column, path, "--outcome", filled=settings.kind != "rankings")
-    if settings.kind == "ordinal" and table[column].dtype.kind not in "biuf":
-        if not settings.levels:
-            found = named(sorted(set(ids_of(table[column], path))))
-            raise InputError(
-                f"{path}: the order of the levels in {column!r} ({found}) is not known: give "
-                "--levels, lowest first."
-            )
-        return np.array(ids_of(table[column], path))
-    if settings.kind == "rankings":
-        return _numbers_or_nothing(table, column, path, "places 1, 2, 3, ...")
-    values = numbers_in(table, column, path, "the outcome")
-    if settings.kind == "binary":
-        odd = values[(values != 0) & (values != 1)]
-        if len(odd):
-            raise InputError(
-                f"{path}: the outcome {column!r} must hold 0 and 1, or True and False, for "
-                f"--kind binary; got {odd[0]:g}."
-            )
-    return values
-
-
-def _design(table: pd.DataFrame, path: Path, names: Sequence[str], option: str) -> pd.DataFrame:
-    """Columns as numbers."""
-    parts = {}
-    for column in names:
-        require_column(table, column, path, option)
-        parts[column] = numbers_in(table, column, path, f"{option}: column")
-    return pd.DataFrame(parts, index=range(len(table)))
 
 
 def _items(settings: AnswerSettings) -> pd.DataFrame:

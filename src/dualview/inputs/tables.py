@@ -5,6 +5,7 @@ participant, or a Matrix Market file of participation; outcomes in the same tabl
 own, with a row per thread.
 """
 
+import difflib
 import io
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -199,17 +200,30 @@ def _csv_pieces(ids: Sequence[str], path: Path, n_rows: int) -> Iterator[pd.Data
         yield from reader
 
 
-def ids_of(values: pd.Series, path: Path) -> list[str]:
+def ids_of(values: pd.Series, path: Path | str) -> list[str]:
     """Ids of a column as text. A file of results cannot hold NUL characters, so they are refused
     before the work."""
     ids = [str(value) for value in values]
-    bad = [str(row + 2) for row, name in enumerate(ids) if "\0" in name]
+    bad = [row for row, name in enumerate(ids) if "\0" in name]
     if bad:
         raise InputError(
-            f"{path}: column {values.name!r} has a NUL character in line(s) {named(bad)}. Write "
+            f"{path}: column {values.name!r} has a NUL character in {in_rows(path, bad)}. Write "
             "other ids."
         )
     return ids
+
+
+def in_rows(path: Path | str, rows: Iterable[int]) -> str:
+    """Rows of a table in words: lines of a file; of a table in memory, whose name is a text, rows
+    from 0."""
+    first, word = (2, "line(s)") if isinstance(path, Path) else (0, "row(s)")
+    return f"{word} {named([str(int(row) + first) for row in rows])}"
+
+
+def option(path: Path | str, name: str) -> str:
+    """An option as whoever gave the table writes it: --no-intercept of a command, no_intercept= of
+    Python."""
+    return f"--{name.replace('_', '-')}" if isinstance(path, Path) else f"{name}="
 
 
 def match_users(ids: pd.Series, known: Collection[str], notes: list[str]) -> pd.Series:
@@ -235,15 +249,14 @@ def numeric(values: pd.Series) -> NDArray[np.float64]:
 
 
 def numbers_in(
-    table: pd.DataFrame, column: str, path: Path, what: str = "column"
+    table: pd.DataFrame, column: str, path: Path | str, what: str = "column"
 ) -> NDArray[np.float64]:
     """A column as numbers; raises where a cell holds none."""
     values = numeric(table[column])
     bad = table.index[~np.isfinite(values)]
     if len(bad):
         raise InputError(
-            f"{path}: {what} {column!r} must hold numbers; it does not in line(s) "
-            f"{named([str(row + 2) for row in bad])}."
+            f"{path}: {what} {column!r} must hold numbers; it does not in {in_rows(path, bad)}."
         )
     return values
 
@@ -283,19 +296,22 @@ def named(ids: Sequence[str]) -> str:
 
 
 def require_column(
-    table: pd.DataFrame, column: str, path: Path, option: str, filled: bool = True
+    table: pd.DataFrame, column: str, path: Path | str, option: str, filled: bool = True
 ) -> None:
     """Raise where a column is not there or, unless they say something, has empty cells; option:
     what names it in a command."""
     if column not in table.columns:
-        found = ", ".join(map(str, table.columns))
+        names = [str(name) for name in table.columns]
+        near = difflib.get_close_matches(column, names, 3)
+        meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise InputError(
-            f"{path} must have a column {column!r}; it has {found}. {_advice(table, option)}"
+            f"{path} must have a column {column!r}; it has {', '.join(names)}.{meant} "
+            f"{_advice(table, option)}"
         )
     missing = np.flatnonzero(table[column].isna() | (table[column] == ""))
     if len(missing) and filled:
-        rows = named([str(row + 2) for row in table.index[missing]])
-        raise InputError(f"{path}: column {column!r} is empty in line(s) {rows}.")
+        rows = in_rows(path, table.index[missing])
+        raise InputError(f"{path}: column {column!r} is empty in {rows}.")
 
 
 def _advice(table: pd.DataFrame, option: str) -> str:

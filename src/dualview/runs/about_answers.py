@@ -44,9 +44,10 @@ class AboutAnswers:
 
 def write_about(folder: Path, answers: Answers, settings: AnswerSettings) -> None:
     """Write answers.json."""
-    common = () if answers.common is None else _ranges(answers.common)
+    observed = answers.observed
+    common = () if observed.common is None else _ranges(observed.common)
     outcome = settings.outcome or ("place" if settings.kind == "rankings" else "outcome")
-    about = AboutAnswers(settings.kind, outcome, len(answers.ids), _ranges(answers.design), common)
+    about = AboutAnswers(settings.kind, outcome, len(answers.ids), _ranges(observed.design), common)
     write_json(folder / FILE, asdict(about))
 
 

@@ -18,6 +18,7 @@ from dualview.columns import Censored
 from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import check_place, write_whole, wrote
 from dualview.inputs.answers import Answers
+from dualview.inputs.long_tables import as_read_by
 from dualview.inputs.tables import Threads
 from dualview.runs.choices import load_choice
 from dualview.runs.request import Request, build_behavior, read_observations
@@ -47,6 +48,7 @@ def predict_run(
         outcomes=outcomes,
         drop_unknown=drop_unknown,
         need_outcome=False,
+        as_read=as_read_by(run.behavior_),
     )
     predicted = model.predict_outcome(build_behavior(request, new, users))
     table = _identified(new, request)

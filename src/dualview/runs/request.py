@@ -11,6 +11,7 @@ from dualview.errors import FileError, InputError
 from dualview.files.reading import readable_json
 from dualview.files.writing import write_json
 from dualview.inputs.answers import OBSERVATIONS, Answers, check_options, read_answers
+from dualview.inputs.long_tables import LongTable
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
 from dualview.partitions.agreement import agreement_prior
 from dualview.partitions.alpha import DEFAULT, concentration_from_text
@@ -192,8 +193,10 @@ def read_observations(
     outcomes: Path | None = None,
     drop_unknown: bool | None = None,
     need_outcome: bool = True,
+    as_read: LongTable | None = None,
 ) -> Threads | Answers:
-    """Observations of users with these ids: those of the request, or new ones of the same kind."""
+    """Observations of users with these ids: those of the request, or new ones of the same kind, of
+    which answers are read as those of the fit."""
     drop = request.drop_unknown if drop_unknown is None else drop_unknown
     if request.answers.kind != "threads":
         return read_answers(
@@ -203,6 +206,7 @@ def read_observations(
             request.answers,
             drop_unknown=drop,
             need_outcome=need_outcome,
+            as_read=as_read,
         )
     columns = replace(request.columns, outcome=request.answers.outcome or request.columns.outcome)
     if outcomes is None and need_outcome and request.outcomes is not None:

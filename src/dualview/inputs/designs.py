@@ -1,0 +1,288 @@
+"""What outcomes depend on, as numbers: columns of a table, or the terms of a formula such as
+"bdi ~ 1 + month | subject".
+
+A design remembers how the table of the fit was coded, in plain values, and codes others alike.
+"""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dualview.checks import listed
+from dualview.columns.table import Source, Table
+from dualview.errors import InputError, InputTypeError, MissingExtraError
+from dualview.inputs.tables import in_rows, numbers_in, numeric, option, require_column
+
+Array = NDArray[np.float64]
+
+_LEVELLED = ("text", "categories", "mixed numbers and text")
+_MOST_LEVELS = 50
+_EXAMPLE = '"bdi ~ 1 + month | subject"'
+# Functions that a formula may call: of one row at a time, so that other tables are coded alike, and
+# without effects, since formulas are read from files of fits too
+_FUNCTIONS = frozenset(
+    {"C", "I", "log", "log2", "log10", "exp"}
+    | {f"np.{name}" for name in ("log", "log1p", "log2", "log10", "exp", "sqrt", "abs", "sin")}
+    | {f"np.{name}" for name in ("cos", "tanh", "square", "minimum", "maximum")}
+)
+_PLAIN = (ast.Expression, ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How a column becomes numbers: as it is or, with levels, as an indicator of each level but
+    the first, the reference."""
+
+    name: str
+    levels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, table: pd.DataFrame, name: str, path: Path | str, asked: str, forced: bool = False
+    ) -> Self:
+        """From the cells; asked: the option that names the column. forced: numbers are levels
+        too."""
+        require_column(table, name, path, option(path, asked))
+        source = _source(table, name)
+        if source.holds == "dates or time spans":
+            raise InputError(
+                f"{path}: column {name!r} must hold numbers or levels; it holds dates or time "
+                "spans. Make it numbers, such as days since the first."
+            )
+        if not _has_levels(source) and not (forced and source.is_listable):
+            return cls(name)
+        texts = source.texts()
+        used = tuple(texts.levels[code] for code in np.unique(texts.codes))
+        if len(used) < 2:
+            raise InputError(
+                f"{path}: column {name!r} has one level only, {used[0]}: it says nothing. Leave "
+                f"it out of {option(path, asked)}."
+            )
+        if len(used) > _MOST_LEVELS:
+            raise InputError(
+                f"{path}: column {name!r} has {len(used)} levels ({listed(used)}), where "
+                f"{option(path, asked)} takes at most {_MOST_LEVELS}. Write numbers, or use it as "
+                f"{option(path, 'groups')}, where each level has an effect that is learned from "
+                "all."
+            )
+        return cls(name, used)
+
+    def cells(self, table: pd.DataFrame, path: Path | str, asked: str) -> Any:
+        """The column as numbers, or as a categorical of its levels; an error for a level that the
+        fit has not seen."""
+        require_column(table, self.name, path, option(path, asked))
+        if not self.levels:
+            return numbers_in(table, self.name, path, f"{option(path, asked)} column")
+        texts = _source(table, self.name).texts()
+        held = np.asarray(texts.levels)[texts.codes]
+        strange = ~np.isin(held, self.levels)
+        if strange.any():
+            new = sorted(set(held[strange].tolist()))
+            raise InputError(
+                f"{path}: column {self.name!r} has level(s) that the fit has not seen, "
+                f"{listed(new)}, in {in_rows(path, table.index[strange])}; it has seen "
+                f"{', '.join(self.levels)}. Correct these rows or leave them out."
+            )
+        return pd.Categorical(held, list(self.levels))
+
+    def columns(self, table: pd.DataFrame, path: Path | str, asked: str) -> dict[str, Array]:
+        """The numbers by name."""
+        held = self.cells(table, path, asked)
+        if not self.levels:
+            return {self.name: held}
+        return {f"{self.name}[{level}]": 1.0 * (held == level) for level in self.levels[1:]}
+
+
+def _source(table: pd.DataFrame, name: str) -> Source:
+    return Table(table, True, None).source(name)
+
+
+def _has_levels(source: Source) -> bool:
+    """Whether a column is of levels. Text of which only a part reads as numbers is taken for
+    numbers with mistakes."""
+    if source.holds not in _LEVELLED or source.holds == "categories":
+        return source.holds == "categories"
+    read = ~np.isnan(numeric(source.cells.astype(object)))
+    return bool(not read.any() or (read.all() and source.holds == "text"))
+
+
+@dataclass(frozen=True)
+class ColumnDesign:
+    """Columns that outcomes depend on, each with its coding."""
+
+    codings: tuple[Coding, ...] = ()
+
+    @classmethod
+    def of(
+        cls, table: pd.DataFrame, names: Sequence[str], path: Path | str, asked: str = "by"
+    ) -> Self:
+        return cls(tuple(Coding.of(table, name, path, asked) for name in names))
+
+    def matrix(self, table: pd.DataFrame, path: Path | str, asked: str = "by") -> pd.DataFrame:
+        """The columns as numbers, a row for each of the table's."""
+        parts: dict[str, Array] = {}
+        for coding in self.codings:
+            parts |= coding.columns(table, path, asked)
+        return pd.DataFrame(parts, index=range(len(table)))
+
+
+class Formula(NamedTuple):
+    """The parts of a formula: a column of outcomes, terms, and a column of users."""
+
+    outcome: str
+    terms: str
+    user: str
+
+    @classmethod
+    def of(cls, text: Any) -> "Formula":
+        """From text such as "bdi ~ 1 + month | subject"."""
+        if not isinstance(text, str):
+            raise InputTypeError(f"formula must be text such as {_EXAMPLE}; got {text!r:.60}.")
+        outcome, is_formula, rest = text.partition("~")
+        terms, has_user, user = rest.rpartition("|")
+        if not is_formula or not has_user:
+            missing = "a ~ after the outcome" if not is_formula else "the column of users after |"
+            raise InputError(
+                f"formula must be like {_EXAMPLE}, outcome ~ terms | user; {text!r} lacks "
+                f"{missing}."
+            )
+        if "|" in terms or ")" in user:
+            raise InputError(
+                f"formula must be like {_EXAMPLE}; got {text!r}. Every user has all of the terms, "
+                "which parentheses around them do not change. Columns with one coefficient for "
+                "everybody go to common=."
+            )
+        if "(" in outcome and "`" not in outcome:
+            raise InputError(
+                f"The outcome of a formula is a column; got {outcome.strip()!r}. Make a column of "
+                "it: df['new'] = ...; then use new."
+            )
+        parts = [part.strip().strip("`") for part in (outcome, user)]
+        if not all([*parts, terms.strip()]):
+            raise InputError(f"formula must be like {_EXAMPLE}; a part of {text!r} is empty.")
+        return cls(parts[0], terms.strip(), parts[1])
+
+
+@dataclass(frozen=True)
+class FormulaDesign:
+    """Terms of a formula, and the coding of each column in them."""
+
+    terms: str
+    codings: tuple[Coding, ...]
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, terms: str, path: Path | str) -> Self:
+        """From the cells of a table; columns inside C() are of levels."""
+        formula = _parsed(terms)
+        inside = {str(factor.expr) for term in formula for factor in term.factors}
+        return cls(
+            terms,
+            tuple(
+                Coding.of(table, name, path, "formula", f"C({name})" in inside)
+                for name in sorted(map(str, formula.required_variables))
+            ),
+        )
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether a user has a level of its own, as users have unless a term is 0."""
+        return "1" in [str(term) for term in _parsed(self.terms)]
+
+    def matrix(self, table: pd.DataFrame, path: Path | str) -> pd.DataFrame:
+        """The terms as numbers, a row for each of the table's, without the intercept."""
+        if not self.codings:
+            return pd.DataFrame(index=range(len(table)))
+        formulaic = _formulaic()
+        cells = {coding.name: coding.cells(table, path, "formula") for coding in self.codings}
+        try:
+            with np.errstate(all="ignore"):  # what is not finite is refused below
+                made = formulaic.model_matrix(
+                    _parsed(self.terms), pd.DataFrame(cells), na_action="ignore", context={}
+                )
+        except formulaic.errors.FormulaicError as error:
+            raise _unreadable(self.terms, error) from error
+        matrix = pd.DataFrame(made).drop(columns="Intercept", errors="ignore").astype(float)
+        matrix.columns = [str(name).replace("[T.", "[") for name in matrix.columns]
+        wrong = ~np.isfinite(matrix.to_numpy())
+        if wrong.any():
+            names = matrix.columns[wrong.any(axis=0)].tolist()
+            raise InputError(
+                f"{path}: {listed(names)} of the formula must be finite; it is not in "
+                f"{in_rows(path, table.index[wrong.any(axis=1)])}."
+            )
+        return matrix
+
+
+Design = ColumnDesign | FormulaDesign
+
+
+def design_from(told: Mapping[str, Any]) -> Any:
+    """A design from its plain values."""
+    codings = tuple(Coding(one["name"], tuple(one["levels"])) for one in told["codings"])
+    return FormulaDesign(told["terms"], codings) if "terms" in told else ColumnDesign(codings)
+
+
+def _formulaic() -> Any:
+    try:
+        import formulaic
+    except ImportError as error:
+        raise MissingExtraError(
+            f"Formulas need another package ({error}): pip install 'dualview[formulas]'. Without "
+            "it, dv.from_long names the columns."
+        ) from error
+    return formulaic
+
+
+def _parsed(terms: str) -> Any:
+    """Terms as formulaic reads them; raises where they are none, or call what is not allowed."""
+    formulaic = _formulaic()
+    if "." in terms.split():
+        raise InputError("formula must name its columns; got the term '.'. Write them out.")
+    try:
+        formula = formulaic.Formula(terms)
+    except formulaic.errors.FormulaicError as error:
+        raise _unreadable(terms, error) from error
+    if not isinstance(formula, formulaic.SimpleFormula):
+        raise InputError(f"formula must have one set of terms; got {terms!r}.")
+    for term in formula:
+        for factor in term.factors:
+            if factor.eval_method.value == "python":
+                _check_function(str(factor.expr))
+    return formula
+
+
+def _unreadable(terms: str, error: Exception) -> InputError:
+    reason = re.sub(r"\x1b\[[0-9;]*m|⧛[^⧚]*⧚", "", str(error)).split("\n")[0].rstrip(". ")
+    return InputError(f"The terms {terms!r} of the formula cannot be read: {reason}.")
+
+
+def _check_function(text: str) -> None:
+    """Raise where a term does more than arithmetic and the functions that are allowed."""
+    with suppress(SyntaxError):
+        tree = ast.parse(re.sub(r"`[^`]*`", "_", text), mode="eval")
+        called = {node.func: ast.unparse(node.func) for node in _all(tree, ast.Call)}
+        inner = {part for func in called for part in ast.walk(func)}
+        others = [
+            node
+            for node in ast.walk(tree)
+            if node not in inner and not isinstance(node, (*_PLAIN, ast.Call, ast.expr_context))
+        ]
+        if set(called.values()) <= _FUNCTIONS and not others:
+            return
+    raise InputError(
+        f"The term {text!r} of the formula is not allowed: terms are columns, arithmetic as in "
+        f"I(month ** 2), C() and functions of one row such as np.log. Make a column of it: "
+        f"df['new'] = ...; then use new."
+    )
+
+
+def _all(tree: ast.AST, kind: type[ast.Call]) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, kind)]

@@ -1,0 +1,434 @@
+"""A long table in memory as features and a behavior, and new tables as new observations of a
+fit."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dualview.behaviors import Behavior
+from dualview.behaviors.ids import checked_ids
+from dualview.checks import listed, refuse_repeated_columns
+from dualview.columns.numbers import are_whole
+from dualview.columns.table import Table, to_pandas
+from dualview.errors import DataWarning, InputError, InputTypeError
+from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign
+from dualview.inputs.features import row_ids
+from dualview.inputs.long_tables import KINDS, LongTable, as_read_by, has_fractions
+from dualview.inputs.tables import in_rows, numbers_in, require_column
+from dualview.settings import AnswerSettings, check_choice, choices
+
+MEMORY = "The table"  # what messages call one that is no file
+# The words of --kind and --outcome-kind
+FAMILIES = ("auto", *KINDS, *(choices(AnswerSettings)["outcome_kind"]))
+_OF_ENDS = ("auto", "regression", "continuous")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a long table in memory, checked: names of its columns, and what the outcome
+    is. terms: a formula's, in the place of ``by``."""
+
+    user: str
+    outcome: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    terms: str | None = None
+    common: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    family: str = "auto"
+    levels: Sequence[Any] | None = None
+    intercept: bool = True
+
+    def __post_init__(self) -> None:
+        check_choice("family", self.family, FAMILIES)
+        if len(self.outcome) > 2 or (len(self.outcome) == 2 and self.family not in _OF_ENDS):
+            raise InputError(
+                "outcome must be a column, or two with the ends of intervals, of which the family "
+                f'is "regression"; got {listed(self.outcome)} and family="{self.family}".'
+            )
+        parts = {"user": (self.user,), "outcome": self.outcome, "by": self.by}
+        parts |= {"common": self.common, "groups": self.groups, "features": self.features}
+        for part in ("user", "outcome"):
+            for other, names in parts.items():
+                both = [name for name in parts[part] if name in names and other != part]
+                if both:
+                    raise InputError(
+                        f"{part} is the column {both[0]!r}, and {other} has it too. Use it once."
+                    )
+        both = [name for name in self.common if name in self.by]
+        if both:
+            raise InputError(
+                f"by and common both have {both[0]!r}. In by each user has a coefficient, around "
+                "that of its cluster: leave it out of common."
+            )
+
+
+def column_list(given: Any, what: str) -> tuple[str, ...]:
+    """Names of columns: none, one or a list of them."""
+    if given is None:
+        return ()
+    names = [given] if isinstance(given, str | int) else given
+    if not isinstance(names, list | tuple | pd.Index) or not all(
+        isinstance(name, str | int) for name in names
+    ):
+        raise InputTypeError(
+            f'{what} must name columns of the table, as in {what}="month" or '
+            f'{what}=["month", "dose"]; got a {type(given).__name__}.'
+        )
+    return tuple(dict.fromkeys(str(name) for name in names))
+
+
+def column_name(given: Any, what: str) -> str:
+    """The name of one column."""
+    names = column_list(given, what)
+    if len(names) != 1:
+        raise InputTypeError(f"{what} must name one column of the table; got {given!r:.60}.")
+    return names[0]
+
+
+def from_long(
+    table: Any,
+    *,
+    user: str,
+    outcome: str | Sequence[str],
+    by: str | Sequence[str] | None = None,
+    common: str | Sequence[str] | None = None,
+    groups: str | Sequence[str] | None = None,
+    family: str = "auto",
+    features: str | Sequence[str] | None = None,
+    levels: Sequence[Any] | None = None,
+    intercept: bool = True,
+) -> tuple[pd.DataFrame | None, Behavior]:
+    """Features and a behavior from a long table, with a row for each observation and several rows
+    for each user.
+
+    Parameters
+    ----------
+    table : pandas, polars or Arrow table
+        Rows without an outcome are left out with a DataWarning.
+    user : str
+        Column with the users' ids.
+    outcome : str or two of them
+        Column with the outcomes, or the two columns with the ends of intervals that hold them: an
+        empty cell is an open end.
+    by : str or list of str, optional
+        Columns that outcomes depend on, with a coefficient for each user. Text and categories
+        become an indicator of each level but the first: ``town[b]``.
+    common : str or list of str, optional
+        Columns with one coefficient for all users, coded in the same way.
+    groups : str or list of str, optional
+        Columns with levels that cut across users, such as items; each level has an effect.
+    family : str
+        "regression" or "continuous": numbers; "rounded": rounded numbers; "count": counts;
+        "binary": 0 and 1; "ordinal": ratings. "auto": binary for 0 and 1 or True and False, ordinal
+        for an ordered categorical, else regression. The behavior's repr says which it is.
+    features : str or list of str, optional
+        Columns of the users, the same in all rows of a user; empty cells are filled from the user's
+        other rows.
+    levels : list, optional
+        For ordinal: all levels, lowest first.
+    intercept : bool
+        Whether each user has a level of its own.
+
+    Returns
+    -------
+    X : DataFrame or None
+        The features, a row for each user with the id as its index; None without features.
+    behavior : UserRegression, BinaryOutcomes or OrdinalOutcomes
+        With the same users. A model that is fitted to it predicts from long tables:
+        ``model.predict_outcome(new_table)``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dualview as dv
+    >>> visits = pd.DataFrame({
+    ...     "patient": ["ann", "ann", "bob", "bob"], "age": [31, 31, 45, 45],
+    ...     "month": [0, 6, 0, 6], "ward": ["a", "b", "b", "a"], "bdi": [21.0, 14.5, 30.0, 29.0],
+    ... })
+    >>> X, behavior = dv.from_long(visits, user="patient", outcome="bdi", by="month", common="ward", features="age")
+    >>> X["age"].to_dict()
+    {'ann': 31, 'bob': 45}
+    >>> behavior.users, behavior.names, behavior.effects.names
+    (['ann', 'bob'], ['intercept', 'month'], ['ward[b]'])
+    """  # noqa: E501
+    wanted = Wanted(
+        column_name(user, "user"),
+        column_list(outcome, "outcome"),
+        column_list(by, "by"),
+        common=column_list(common, "common"),
+        groups=column_list(groups, "groups"),
+        features=column_list(features, "features"),
+        family=family,
+        levels=levels,
+        intercept=intercept,
+    )
+    return read_long(table, wanted)
+
+
+def read_long(table: Any, wanted: Wanted) -> tuple[pd.DataFrame | None, Behavior]:
+    """Features of the users, None without any, and their behavior."""
+    frame = _frame(table)
+    ids = _users_of(frame, wanted.user)
+    X = _features_of(frame, ids, wanted.user, wanted.features) if wanted.features else None
+    for column in wanted.outcome:
+        require_column(frame, column, MEMORY, "outcome=", filled=False)
+    known = _with_outcome(frame, wanted.outcome, ids, X is not None)
+    long = _long_table(frame[known], wanted)
+    owner = ids[known].tolist()
+    users = list(dict.fromkeys(ids if X is not None else owner))
+    return X, long.behavior(owner, long.read(frame[known], MEMORY, True), users)
+
+
+def _long_table(frame: pd.DataFrame, wanted: Wanted) -> LongTable:
+    """What the columns are, from the rows that have an outcome."""
+    if wanted.terms is None:
+        design: Design = ColumnDesign.of(frame, wanted.by, MEMORY)
+        intercept = wanted.intercept
+    else:
+        design = FormulaDesign.of(frame, wanted.terms, MEMORY)
+        intercept = design.has_intercept
+    if not intercept and design.matrix(frame, MEMORY).empty:
+        raise InputError("Outcomes must depend on something: name columns, or keep the intercept.")
+    found = _family(frame, wanted)
+    long = LongTable(
+        wanted.user,
+        found.kind,
+        wanted.outcome,
+        design,
+        ColumnDesign.of(frame, wanted.common, MEMORY, "common"),
+        wanted.groups,
+        found.outcome_kind,
+        intercept,
+        found.levels,
+        wanted.features,
+    )
+    return replace(long, told="; ".join(filter(None, [found.told, long.references])))
+
+
+class _Family(NamedTuple):
+    kind: str
+    outcome_kind: str = "continuous"
+    levels: tuple[Any, ...] = ()
+    told: str = ""
+
+
+def _family(frame: pd.DataFrame, wanted: Wanted) -> _Family:
+    """The family that was asked for, or the one that the outcomes show."""
+    if len(wanted.outcome) == 2:
+        return _Family("regression", told=f"numbers between {' and '.join(wanted.outcome)}")
+    name, family = wanted.outcome[0], wanted.family
+    cells = frame[name]
+    ordered = isinstance(cells.dtype, pd.CategoricalDtype) and cells.cat.ordered
+    levels = tuple(np.asarray(() if wanted.levels is None else wanted.levels).tolist())
+    if not levels and ordered:
+        levels = tuple(cells.cat.categories.tolist())
+    if wanted.levels is not None and family not in ("auto", "ordinal"):
+        raise InputError(f'levels= is for family="ordinal"; got family="{family}".')
+    told = f"{name!r} as family={family!r}"
+    if family != "ordinal" and not levels:
+        _refuse_text(frame, name)
+    if family == "auto":
+        family, told = _detected(frame, name, levels)
+    if family == "ordinal":
+        return _Family("ordinal", levels=levels, told=told)
+    if family in ("regression", "continuous"):
+        return _Family("regression", told=told)
+    return (
+        _Family(family, told=told)
+        if family == "binary"
+        else _Family("regression", family, (), told)
+    )
+
+
+def _refuse_text(frame: pd.DataFrame, name: str) -> None:
+    source = Table(frame, True, None).source(name)
+    if source.holds not in ("numbers", "flags", "nothing"):
+        held = f" ({listed(source.texts().levels)})" if source.is_listable else ""
+        raise InputError(
+            f"{MEMORY}: the outcome {name!r} holds {source.holds}{held}. For ratings say their "
+            'order: family="ordinal", levels=[...], lowest first. For yes or no make it True and '
+            f"False, as in df[{name!r}] == 'yes'. Numbers must be numbers in every row."
+        )
+
+
+def _detected(frame: pd.DataFrame, name: str, levels: Sequence[Any]) -> tuple[str, str]:
+    """The family of outcomes by their values, and words on it; raises where these do not tell."""
+    if levels:
+        return "ordinal", f'{name!r} as ordered levels, family="ordinal"'
+    values = numbers_in(frame, name, MEMORY, "the outcome")
+    distinct = np.unique(values)
+    if set(distinct) <= {0.0, 1.0}:
+        return "binary", f'{name!r} as yes or no, family="binary": it holds 0 and 1'
+    if len(distinct) == 2:
+        low, high = distinct
+        raise InputError(
+            f"{MEMORY}: the outcome {name!r} has two values, {low:g} and {high:g}. For yes or no "
+            f'make it df[{name!r}] == {high:g}; for numbers say family="regression".'
+        )
+    told = f'{name!r} as numbers, family="regression"'
+    if are_whole(values):
+        told += '; whole numbers may be family="ordinal" (ratings), "count" or "rounded"'
+    return "regression", told
+
+
+def is_table(given: Any) -> bool:
+    """Whether this is a pandas, polars or Arrow table."""
+    return isinstance(given, pd.DataFrame) or (
+        hasattr(given, "to_pandas") and hasattr(given, "columns")
+    )
+
+
+def _frame(table: Any) -> pd.DataFrame:
+    """A table in memory with names as text and rows counted from 0."""
+    if not is_table(table):
+        hint = " Call collect() first." if hasattr(table, "collect") else ""
+        raise InputTypeError(
+            f"A long table is a pandas, polars or Arrow table; got a {type(table).__name__}."
+            f"{hint or ' Make it one: pd.DataFrame(...).'}"
+        )
+    frame = table if isinstance(table, pd.DataFrame) else to_pandas(table)
+    refuse_repeated_columns(frame, MEMORY)
+    if not len(frame):
+        raise InputError(f"{MEMORY} has no rows: give it one for each observation.")
+    index = [str(name) for name in frame.index.names if name is not None]
+    frame = frame.reset_index(drop=not set(index).isdisjoint(map(str, frame.columns)) or not index)
+    return frame.set_axis([str(name) for name in frame.columns], axis=1)
+
+
+def _users_of(frame: pd.DataFrame, column: str) -> NDArray[np.object_]:
+    """The user of each row; an error where an id is missing."""
+    require_column(frame, column, MEMORY, "user=", filled=False)
+    missing = np.flatnonzero((frame[column].isna() | (frame[column] == "")).to_numpy())
+    if len(missing):
+        raise InputError(
+            f"{MEMORY}: column {column!r} must name a user in every row; {len(missing)} of "
+            f"{len(frame)} rows have none: {in_rows(MEMORY, missing)}. Fill them in or leave them "
+            "out."
+        )
+    if has_fractions(frame[column]):
+        raise InputError(
+            f"{MEMORY}: column {column!r} must hold ids, names or whole numbers; it holds "
+            "fractions. Name the column of ids with user=."
+        )
+    return np.array(checked_ids(frame[column].tolist(), "user"), dtype=object)
+
+
+def _features_of(
+    frame: pd.DataFrame, ids: NDArray[np.object_], user: str, names: Sequence[str]
+) -> pd.DataFrame:
+    """Features, a row for each user in order of appearance; an error where they differ within a
+    user."""
+    codes = pd.factorize(ids)[0]
+    first = np.unique(codes, return_index=True)[1]
+    parts = {}
+    for name in names:
+        require_column(frame, name, MEMORY, "features=", filled=False)
+        if Table(frame, True, None).source(name).holds == "lists or records":
+            raise InputError(f"{MEMORY}: column {name!r} must hold one value in each cell.")
+        by_user = frame[name].groupby(codes)
+        differ = np.flatnonzero(by_user.nunique().to_numpy() > 1)
+        if len(differ):
+            held = frame[name][codes == differ[0]].dropna().unique().tolist()
+            raise InputError(
+                f"{MEMORY}: the feature {name!r} must be the same in all rows of a user; user "
+                f"{ids[first[differ[0]]]} has {held[0]} and {held[1]}, and so it is for "
+                f"{len(differ)} user(s). What changes goes to by= or common=."
+            )
+        parts[name] = by_user.first().array
+    index = pd.Index(frame[user].iloc[first].tolist(), name=user)
+    return pd.DataFrame(parts, index=index)
+
+
+def _with_outcome(
+    frame: pd.DataFrame, outcome: Sequence[str], ids: NDArray[np.object_], kept: bool
+) -> NDArray[np.bool_]:
+    """Which rows have an outcome; warns of others, and of users without any. kept: whether these
+    stay."""
+    known: NDArray[np.bool_] = ~frame[list(outcome)].isna().all(axis=1).to_numpy()
+    if known.all():
+        return known
+    if not known.any():
+        raise InputError(f"{MEMORY}: {listed(outcome)} is empty in every row.")
+    silent = sorted(set(ids) - set(ids[known]))
+    fate = "kept, and known by their features only" if kept else "left out: they have no features"
+    told = f" {len(silent)} user(s) have none at all ({listed(silent)}): they are {fate}."
+    warnings.warn(
+        f"{int((~known).sum())} of {len(known)} rows have no outcome ({listed(outcome)}) and are "
+        f"left out.{told if silent else ''}",
+        DataWarning,
+        stacklevel=4,
+    )
+    return known
+
+
+def new_observations(
+    fitted: Behavior,
+    table: Any,
+    X_new: Any,
+    names: Sequence[str] | None,
+    with_outcomes: bool = False,
+) -> tuple[Behavior, Any]:
+    """The rows of a long table as new observations, and the features of its users who are new to
+    the fit.
+
+    X_new: these features, where they were given. names: of the fit's features; None where it had
+    none. with_outcomes: rows have outcomes, else these are left out.
+    """
+    long = as_read_by(fitted)
+    assert long is not None
+    if long.kind not in KINDS:
+        raise InputError(
+            f"A fit to {long.kind} predicts from a {type(fitted).__name__}, not from a table."
+        )
+    frame = _frame(table)
+    ids = _users_of(frame, long.user)
+    known = list(fitted.users or ())
+    new = [user for user in dict.fromkeys(ids) if user not in set(known)]
+    if X_new is not None:
+        new = row_ids(X_new) or new
+        again = [user for user in new if user in set(known)]
+        if again:
+            raise InputError(
+                f"X_new has users of the fit: {listed(again)}. Give it those who are new only."
+            )
+    elif new:
+        X_new = _features_of_new(frame, ids, new, long, names)
+    if with_outcomes:
+        rows = _with_outcome(frame, long.outcome, ids, True)
+        frame, ids = frame[rows], ids[rows]
+    else:
+        long = replace(long, outcome=())
+    observed = long.read(frame, MEMORY, with_outcomes)
+    return long.behavior(ids.tolist(), observed, [*known, *new]), X_new
+
+
+def _features_of_new(
+    frame: pd.DataFrame,
+    ids: NDArray[np.object_],
+    new: list[str],
+    long: LongTable,
+    names: Sequence[str] | None,
+) -> pd.DataFrame:
+    """Features of users who are new to a fit, from their rows; columns are as the fit had them."""
+    rows = np.isin(ids, new)
+    if names is None:
+        return pd.DataFrame(index=pd.Index(new, name=long.user))
+    missing = [name for name in long.features if name not in frame.columns]
+    if list(names) != list(long.features) or missing:
+        why = (
+            f"lacks the column(s) {listed(missing)}"
+            if missing
+            else "does not have the features of the fit, which came from elsewhere"
+        )
+        raise InputError(
+            f"{len(new)} user(s) are new to the fit ({listed(new)}), and the table {why}. Give "
+            "their features as X_new, with ids as its index, or leave out their rows."
+        )
+    X = _features_of(frame[rows].reset_index(drop=True), ids[rows], long.user, long.features)
+    return X.set_axis(pd.Index(new, name=long.user))

@@ -1,0 +1,198 @@
+"""Long tables, a row for each observation of a user: which columns are what, how they become
+numbers, and the behavior that their rows are.
+
+The command line, ``from_long`` and predictions read tables by the same record.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dualview.behaviors import Behavior, BinaryOutcomes, OrdinalOutcomes, UserRegression
+from dualview.checks import listed
+from dualview.columns import Censored
+from dualview.columns.numbers import are_whole
+from dualview.columns.table import level_text
+from dualview.errors import InputError
+from dualview.inputs.designs import ColumnDesign, Design, design_from
+from dualview.inputs.tables import ids_of, in_rows, numbers_in, numeric, option, require_column
+
+Array = NDArray[np.float64]
+
+KINDS: dict[str, Any] = {
+    "regression": UserRegression,
+    "binary": BinaryOutcomes,
+    "ordinal": OrdinalOutcomes,
+}
+
+
+class Observed(NamedTuple):
+    """What a table says of n observations: outcomes (n,), or ends (n, 2), and what they depend
+    on."""
+
+    outcome: NDArray[Any] | None
+    design: pd.DataFrame
+    common: pd.DataFrame | None
+    groups: dict[str, list[str]] | None
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """Which columns of a long table are what.
+
+    kind, outcome_kind: as ``AnswerSettings`` has them. outcome: a column, or two with the ends of
+    intervals; none where outcomes are no column. design: what outcomes depend on, user by user.
+    common, groups: whose effects all users share. levels: of ordinal outcomes. features: columns of
+    the users. told: how the outcome was read, in words.
+    """
+
+    user: str
+    kind: str
+    outcome: tuple[str, ...]
+    design: Design
+    common: ColumnDesign
+    groups: tuple[str, ...] = ()
+    outcome_kind: str = "continuous"
+    intercept: bool = True
+    levels: tuple[str | float, ...] = ()
+    features: tuple[str, ...] = ()
+    told: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, which a behavior keeps and a file can hold."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """From what :meth:`to_json` said, before or after it was in a file."""
+        plain: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in told.items()
+        }
+        plain |= {name: design_from(told[name]) for name in ("design", "common")}
+        return cls(**plain)
+
+    @property
+    def references(self) -> str:
+        """The level that the others of each column are compared with, in words; empty without
+        levels."""
+        coded = [one for one in (*self.design.codings, *self.common.codings) if one.levels]
+        against = ", ".join(f"{one.name} against {one.levels[0]}" for one in coded)
+        return f"levels of {against}" if coded else ""
+
+    def read(self, table: pd.DataFrame, path: Path | str, needed: bool) -> Observed:
+        """Observations as numbers. needed: whether there must be outcomes."""
+        return Observed(
+            self._outcomes(table, path, needed),
+            self.design.matrix(table, path),
+            self.common.matrix(table, path, "common") if self.common.codings else None,
+            self._levels_of_groups(table, path),
+        )
+
+    def behavior(self, user: Sequence[str], observed: Observed, users: Sequence[str]) -> Behavior:
+        """The observations as a behavior of users with these ids; user: whose each is."""
+        outcome: Any = observed.outcome
+        options: dict[str, Any] = {
+            "common": observed.common,
+            "groups": observed.groups,
+            "users": users,
+            "intercept": self.intercept,
+        }
+        if self.levels:
+            options["levels"] = list(self.levels)
+        if self.kind == "regression" and outcome is not None and outcome.ndim == 2:
+            outcome = Censored(*outcome.T)
+        elif self.kind == "regression":
+            options["outcome_kind"] = self.outcome_kind
+        made = KINDS[self.kind](user, observed.design, outcome, **options)
+        ordinal = isinstance(made, OrdinalOutcomes)
+        made.table = (replace(self, levels=_levels_of(made)) if ordinal else self).to_json()
+        return made  # type: ignore[no-any-return]
+
+    def _levels_of_groups(
+        self, table: pd.DataFrame, path: Path | str
+    ) -> dict[str, list[str]] | None:
+        for name in self.groups:
+            require_column(table, name, path, option(path, "groups"))
+            if has_fractions(table[name]):
+                raise InputError(
+                    f"{path}: column {name!r} of {option(path, 'groups')} must hold levels, names "
+                    "or whole numbers; it holds fractions."
+                )
+        return {name: ids_of(table[name].map(level_text), path) for name in self.groups} or None
+
+    def _outcomes(self, table: pd.DataFrame, path: Path | str, needed: bool) -> NDArray[Any] | None:
+        if not self.outcome or (not needed and not set(self.outcome) <= set(table.columns)):
+            return None
+        if len(self.outcome) == 2:
+            return np.column_stack(list(self._ends(table, path)))
+        column, filled = next(iter(self.outcome)), self.kind != "rankings"
+        require_column(table, column, path, option(path, "outcome"), filled=filled)
+        if not filled:
+            return _numbers_or_nothing(table, column, path, "places 1, 2, 3, ...")
+        if self.kind == "ordinal" and table[column].dtype.kind not in "biuf":
+            return self._named_levels(table, column, path)
+        values = numbers_in(table, column, path, "the outcome")
+        odd = values[(values != 0) & (values != 1)]
+        if self.kind == "binary" and len(odd):
+            raise InputError(
+                f"{path}: the outcome {column!r} must hold 0 and 1, or True and False, for "
+                f"{_kind(path, 'binary')}; got {odd[0]:g}."
+            )
+        return values
+
+    def _named_levels(self, table: pd.DataFrame, column: str, path: Path | str) -> NDArray[Any]:
+        names = [level_text(value) for value in table[column]]
+        if not self.levels:
+            found = listed(sorted(set(names)))
+            raise InputError(
+                f"{path}: the order of the levels in {column!r} ({found}) is not known: give "
+                f"{option(path, 'levels')}, lowest first."
+            )
+        return np.array(names)
+
+    def _ends(self, table: pd.DataFrame, path: Path | str) -> Iterator[Array]:
+        """Lower, then upper ends (n,); infinite where a cell is empty."""
+        asked = option(path, "bounds" if isinstance(path, Path) else "outcome")
+        for column, nothing in zip(self.outcome, (-np.inf, np.inf), strict=True):
+            require_column(table, column, path, asked, filled=False)
+            values = _numbers_or_nothing(table, column, path, "numbers")
+            yield np.where(np.isnan(values), nothing, values)
+
+
+def _kind(path: Path | str, kind: str) -> str:
+    return f"--kind {kind}" if isinstance(path, Path) else f'family="{kind}"'
+
+
+def _numbers_or_nothing(table: pd.DataFrame, column: str, path: Path | str, wanted: str) -> Array:
+    """A column as numbers, NaN where a cell is empty."""
+    values = numeric(table[column])
+    odd = table.index[np.isnan(values) & table[column].notna().to_numpy()]
+    if len(odd):
+        raise InputError(
+            f"{path}: {column!r} must hold {wanted} or nothing; it does not in "
+            f"{in_rows(path, odd)}."
+        )
+    return values
+
+
+def has_fractions(values: pd.Series) -> bool:
+    """Whether a column holds numbers that are not whole, which are no names of anything."""
+    return values.dtype.kind == "f" and not are_whole(values.dropna().to_numpy(dtype=float))
+
+
+def _levels_of(made: OrdinalOutcomes) -> tuple[Any, ...]:
+    """The levels of a behavior as it takes them: numbers, or names."""
+    values, names = made.levels.values.tolist(), made.levels.names
+    are_numbers = [f"{value:g}" for value in values] == list(names)
+    return tuple(values) if are_numbers else names
+
+
+def as_read_by(fitted: Behavior | None) -> LongTable | None:
+    """How the long table of a fit was read; None where there was none."""
+    told = None if fitted is None else fitted.table
+    return None if told is None else LongTable.from_json(told)

@@ -1,0 +1,360 @@
+"""Long tables: features and behaviors from pandas, polars and Arrow, formulas, and predictions that
+read new tables as the fit did."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dualview as dv
+from dualview import cli
+from dualview.errors import DataWarning, InputError, InputTypeError, MissingExtraError
+
+N = 12
+SHORT: dict[str, Any] = {"engine": dv.Gibbs(n_warmup=20), "n_draws": 20, "n_chains": 1}
+
+
+def visits() -> pd.DataFrame:
+    """Made-up visits: six of each user, in two groups of slopes; ids that count from 5."""
+    rng = np.random.default_rng(3)
+    user = np.repeat(np.arange(N), 6)
+    month = np.tile(np.arange(6.0), N)
+    town = rng.permutation(np.tile(["a", "b", "c"], 2 * N))
+    bdi = 20.0 + np.where(user % 2, -2.0, 1.0) * month + (town == "c") + rng.normal(size=6 * N)
+    return pd.DataFrame(
+        {
+            "subject": user + 5,
+            "age": 30.0 + 3 * (user % 2) + rng.normal(size=N)[user],
+            "drug": np.where(user % 3, "yes", "no"),
+            "month": month,
+            "town": town,
+            "item": rng.choice(["i", "j", "k"], 6 * N),
+            "bdi": bdi,
+            "better": (bdi < 20).astype(int),
+            "grade": pd.cut(bdi, [-99, 15, 20, 99], labels=["low", "mid", "high"]),
+            "falls": rng.poisson(2.0, 6 * N),
+        }
+    )
+
+
+def long(table: Any, **options: Any) -> tuple[Any, Any]:
+    return dv.from_long(table, **{"user": "subject", "outcome": "bdi"} | options)
+
+
+@pytest.fixture(scope="module")
+def model() -> dv.DualViewMixture:
+    return dv.fit("bdi ~ month + town | subject", visits(), features=["age", "drug"], **SHORT)
+
+
+def test_a_behavior_is_the_one_that_is_built_by_hand() -> None:
+    table = visits()
+    X, behavior = long(
+        table, by=["month", "town"], common="drug", groups="item", features=["age", "drug"]
+    )
+    design = table[["month"]].assign(
+        **{"town[b]": table["town"] == "b", "town[c]": table["town"] == "c"}
+    )
+    by_hand = dv.UserRegression(
+        table["subject"],
+        design.astype(float),
+        table["bdi"],
+        common=pd.DataFrame({"drug[yes]": 1.0 * (table["drug"] == "yes")}),
+        groups=table[["item"]],
+        intercept=True,
+        users=X.index,
+    )
+    assert behavior.fingerprint() == by_hand.fingerprint()
+    assert behavior.users == [str(user) for user in X.index]
+    assert behavior.coords() == by_hand.coords()
+    users = table.drop_duplicates("subject").set_index("subject")[["age", "drug"]]
+    pd.testing.assert_frame_equal(X, users)
+
+
+@pytest.mark.parametrize("made", [pl.DataFrame, pa.Table.from_pandas], ids=["polars", "Arrow"])
+def test_other_tables_are_read_as_those_of_pandas(made: Any) -> None:
+    table = visits().drop(columns="grade")
+    wanted = {"by": ["month", "town"], "features": ["age", "drug"]}
+    X, behavior = long(made(table), **wanted)
+    X0, behavior0 = long(table, **wanted)
+    pd.testing.assert_frame_equal(X, X0, check_dtype=False)
+    assert behavior.fingerprint() == behavior0.fingerprint()
+
+
+def test_users_may_be_in_the_index() -> None:
+    assert long(visits().set_index("subject"))[1].fingerprint() == long(visits())[1].fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind", "said"),
+    [
+        ("bdi", dv.UserRegression, "'bdi' as numbers, family=\"regression\""),
+        ("falls", dv.UserRegression, 'whole numbers may be family="ordinal"'),
+        ("better", dv.BinaryOutcomes, 'family="binary": it holds 0 and 1'),
+        ("grade", dv.OrdinalOutcomes, 'family="ordinal"'),
+    ],
+)
+def test_the_family_is_told_by_the_outcome(outcome: str, kind: Any, said: str) -> None:
+    behavior = long(visits(), outcome=outcome)[1]
+    assert isinstance(behavior, kind)
+    assert said in repr(behavior)
+    assert said in str(behavior.facts()["read"])
+    coded = long(visits(), outcome=outcome, by="town", common="drug")[1]
+    assert repr(coded).endswith("; levels of town against a, drug against no)")
+
+
+@pytest.mark.parametrize("word", ["count", "rounded"])
+def test_the_words_of_the_command_line_are_families(word: str) -> None:
+    behavior = long(visits(), outcome="falls", family=word)[1]
+    assert behavior.recorded.column.kind == word
+    assert dv.UserRegression in type(behavior).__mro__
+    assert long(visits(), outcome="falls", family="ordinal")[1].levels.names[0] == "0"
+
+
+def test_levels_of_numbers_count_as_their_numbers() -> None:
+    table = visits().assign(grade=lambda t: pd.Categorical(t["falls"], ordered=True))
+    levels = long(table, outcome="grade")[1].levels
+    assert levels.values.tolist() == sorted(set(table["falls"]))
+
+
+def test_two_columns_hold_the_ends_of_intervals() -> None:
+    table = visits().assign(low=lambda t: t["bdi"] - 1, high=lambda t: t["bdi"] + 1)
+    table.loc[3, "high"] = None
+    behavior = long(table, outcome=["low", "high"])[1]
+    assert behavior.outcome[3].tolist() == [table["low"][3], np.inf]
+
+
+def test_missing_outcomes_are_left_out_and_counted() -> None:
+    table = visits()
+    table.loc[:5, "bdi"] = None
+    table.loc[8, "bdi"] = None
+    with pytest.warns(DataWarning, match=r"7 of 72 rows have no outcome .* 1 user\(s\) .* kept"):
+        X, behavior = long(table, features="age")
+    assert (len(X), len(behavior), behavior.n_observations) == (N, N, 65)
+    with pytest.warns(DataWarning, match="left out: they have no features"):
+        X, behavior = long(table)
+    assert X is None
+    assert len(behavior) == N - 1
+
+
+def test_a_feature_in_one_row_of_a_user_is_that_of_the_user() -> None:
+    table = visits()
+    table.loc[table["month"] > 0, "age"] = None
+    assert not long(table, features="age")[0]["age"].isna().any()
+
+
+WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "a column that is not there": ({}, {"by": "mont"}, "'mont'.* Did you mean 'month'"),
+    "an id that is missing": (
+        {"subject": [None, *range(71)]},
+        {},
+        r"1 of 72 rows have none: row\(s\) 0",
+    ),
+    "a feature that changes": (
+        {"age": [31.0, 32.0, *[31.0] * 70]},
+        {"features": "age"},
+        "'age' must be the same .* user 5 has 31.0 and 32.0",
+    ),
+    "an outcome that is a feature": ({}, {"features": "bdi"}, "outcome is the column 'bdi', and f"),
+    "a family that is none": ({}, {"family": "gaussian"}, '"auto", "regression", "binary", "ord'),
+    "yes or no as numbers": ({}, {"family": "binary"}, 'must hold 0 and 1.* family="binary"'),
+    "two numbers": ({"bdi": [1, 2] * 36}, {}, r"two values, 1 and 2.*df\['bdi'\] == 2"),
+    "text as outcome": ({}, {"outcome": "town"}, r"holds text \(a, b, c\).*levels=\[...\]"),
+    "a missing cell": ({"month": [None, *range(71)]}, {"by": "month"}, r"is empty in row\(s\) 0"),
+    "a typing error": (
+        {"month": ["o", *map(str, range(71))]},
+        {"by": "month"},
+        r"by= column 'month' must hold numbers; it does not in row\(s\) 0",
+    ),
+    "dates": (
+        {"month": pd.date_range("2020-01-01", periods=72)},
+        {"by": "month"},
+        "dates or time spans. Make it numbers",
+    ),
+    "levels that are fractions": ({"town": 0.5}, {"groups": "town"}, "holds fractions"),
+    "ids that are fractions": ({"subject": 0.5}, {}, "Name the column of ids with user="),
+    "a column twice": ({}, {"by": "month", "common": "month"}, "by and common both have 'month'"),
+    "text as yes or no": ({}, {"outcome": "town", "family": "binary"}, r"df\['town'\] == 'yes'"),
+    "very many levels": (
+        {"town": [f"t{i}" for i in range(72)]},
+        {"by": "town"},
+        "72 levels .* groups=",
+    ),
+    "one level": ({"town": "a"}, {"common": "town"}, "one level only, a"),
+    "nothing to depend on": ({}, {"intercept": False}, "must depend on something"),
+    "no outcome at all": ({"bdi": None}, {}, "'?bdi'? is empty in every row"),
+    "levels of numbers": ({}, {"family": "count", "levels": [1, 2, 3]}, "levels= is for"),
+    "infinite outcomes": ({"bdi": [np.inf, *range(71)]}, {}, r"must hold numbers.*row\(s\) 0"),
+    "a list in a cell": ({"age": [[1]] * 72}, {"features": "age"}, "one value in each cell"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_table_that_is_held_wrong_gets_advice(name: str) -> None:
+    cells, options, message = WRONG[name]
+    with pytest.raises(InputError, match=message):
+        long(visits().assign(**cells), **options)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        ({"subject": [1]}, {}, "got a dict. Make it one"),
+        (pl.LazyFrame({"subject": [1]}), {}, "Call collect"),
+        (visits(), {"by": visits()["month"]}, 'as in by="month"'),
+        (visits(), {"user": ["subject", "month"]}, "user must name one column"),
+    ],
+    ids=["a dict", "a lazy table", "a column in the place of its name", "two columns of users"],
+)
+def test_what_is_no_table_or_name_is_refused(table: Any, options: Any, message: str) -> None:
+    with pytest.raises(InputTypeError, match=message):
+        long(table, **options)
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("bdi ~ month", "lacks the column of users after"),
+        ("bdi | subject", "lacks a ~"),
+        ("bdi ~ month + (1 + month | subject)", "common="),
+        ("bdi ~ mont | subject", "Did you mean 'month'"),
+        ("bdi ~ center(month) | subject", "not allowed.*functions of one row"),
+        ("bdi ~ np.load(month) | subject", "not allowed"),
+        ("bdi ~ np.log(month) | subject", r"must be finite.* row\(s\) 0, 6"),
+        ("bdi ~ month +* town | subject", "cannot be read: Operator"),
+        ("bdi ~ . | subject", "must name its columns"),
+        ("bdi ~ 0 | subject", "must depend on something"),
+        ("log(bdi) ~ month | subject", r"a column; got 'log\(bdi\)'"),
+        (3, "must be text such as"),
+    ],
+)
+def test_a_formula_that_is_held_wrong_gets_advice(formula: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        dv.fit(formula, visits())
+
+
+def test_a_setting_that_is_none_is_named() -> None:
+    with pytest.raises(InputError, match="no parameter 'n_drawz'"):
+        dv.fit("bdi ~ month | subject", visits(), n_drawz=3)
+
+
+def test_a_missing_formulaic_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    with pytest.raises(MissingExtraError, match=r"dualview\[formulas\]"):
+        dv.fit("bdi ~ month | subject", visits())
+
+
+def test_terms_of_a_formula_are_columns(model: dv.DualViewMixture) -> None:
+    by_columns = long(visits(), by=["month", "town"], features=["age", "drug"])[1]
+    assert model.behavior_ is not None
+    assert model.behavior_.fingerprint() == by_columns.fingerprint()
+
+
+def new_visits() -> pd.DataFrame:
+    """Of two users of the fit, and of one who is new."""
+    columns = {"subject": [7, 99, 6], "month": [7.0, 7.0, 1.0], "town": ["c", "b", "b"]}
+    return pd.DataFrame(columns | {"age": [None, 33.0, None], "drug": [None, "no", None]})
+
+
+def test_predictions_read_tables_as_the_fit_did(model: dv.DualViewMixture) -> None:
+    table = visits()
+    users = [*map(str, range(5, 5 + N)), "99"]
+    design = pd.DataFrame(
+        {"month": [7.0, 7.0, 1.0], "town[b]": [0.0, 1.0, 1.0], "town[c]": [1.0, 0.0, 0.0]}
+    )
+    by_hand = dv.UserRegression([7, 99, 6], design, intercept=True, users=users)
+    X_new = pd.DataFrame({"age": [33.0], "drug": ["no"]}, index=["99"])
+    expected = model.predict_outcome(by_hand, X_new)
+    for new in (new_visits(), pl.DataFrame(new_visits())):
+        np.testing.assert_array_equal(model.predict_outcome(new).mean, expected.mean)
+    known = model.predict_outcome(table)
+    assert np.corrcoef(known.mean, table["bdi"])[0, 1] > 0.9
+
+
+def test_a_saved_fit_reads_tables_too(model: dv.DualViewMixture, tmp_path: Path) -> None:
+    model.posterior_.save(tmp_path / "fit.nc")
+    loaded = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "fit.nc"))
+    for new in (new_visits(), visits()):
+        expected = model.predict_outcome(new).mean
+        np.testing.assert_array_equal(loaded.predict_outcome(new).mean, expected)
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        (new_visits().assign(town="z"), r"'town' has level\(s\) that the fit has not seen, z"),
+        (new_visits().drop(columns="month"), "must have a column 'month'"),
+        (new_visits().drop(columns="age"), r"1 user\(s\) are new to the fit \(99\).* lacks .* age"),
+        (new_visits().assign(subject=None), "3 of 3 rows have none"),
+        (new_visits().iloc[:0], "has no rows"),
+    ],
+)
+def test_new_tables_that_are_held_wrong_get_advice(
+    model: dv.DualViewMixture, new: pd.DataFrame, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        model.predict_outcome(new)
+
+
+def test_features_from_elsewhere_are_asked_for() -> None:
+    table = visits()
+    users = table.drop_duplicates("subject").set_index("subject")[["age"]]
+    model = dv.DualViewMixture(**SHORT).fit(users, long(table, by="month")[1])
+    with pytest.raises(InputError, match="features of the fit, which came from elsewhere"):
+        model.predict_outcome(new_visits())
+    X_new = pd.DataFrame({"age": [33.0]}, index=[99])
+    assert len(model.predict_outcome(new_visits(), X_new).mean) == 3
+
+
+def test_outcomes_of_new_users_come_from_a_table_too(model: dv.DualViewMixture) -> None:
+    before = new_visits().assign(bdi=[None, 60.0, None]).iloc[[1] * 4]
+    X_new = pd.DataFrame({"age": [33.0], "drug": ["no"]}, index=["99"])
+    design = pd.DataFrame({"month": 7.0, "town[b]": 1.0, "town[c]": 0.0}, index=range(4))
+    by_hand = dv.UserRegression(["99"] * 4, design, [60.0] * 4, intercept=True)
+    expected = model.predict_outcome(new_visits(), X_new, by_hand).mean
+    found = model.predict_outcome(new_visits(), behavior_new=before).mean
+    np.testing.assert_array_equal(found, expected)
+    assert found[1] > model.predict_outcome(new_visits()).mean[1]
+    with pytest.raises(InputError, match="X_new has users of the fit: 5"):
+        model.predict_outcome(new_visits(), X_new.set_axis([5]))
+
+
+def test_new_users_of_a_fit_without_features_are_predicted() -> None:
+    model = dv.fit("grade ~ 1 | subject", visits(), groups="item", **SHORT)
+    predicted = model.predict_outcome(pd.DataFrame({"subject": [5, 99], "item": ["i", "new"]}))
+    assert predicted.probabilities.shape == (2, 3)
+
+
+def test_a_fit_to_no_long_table_says_where_tables_are_read() -> None:
+    table = visits()
+    behavior = dv.UserRegression(table["subject"], table[["month"]], table["bdi"], intercept=True)
+    fitted = dv.DualViewMixture(**SHORT).fit(None, behavior)
+    with pytest.raises(InputError, match=r"Tables are read for fits to the behavior of dv\.from"):
+        fitted.predict_outcome(table)
+
+
+def test_the_command_line_codes_levels_alike(tmp_path: Path) -> None:
+    table = visits()
+    X, behavior = long(table, by=["month", "town"], features=["age", "drug"])
+    X.to_csv(tmp_path / "users.csv")
+    table.to_csv(tmp_path / "answers.csv", index=False)
+    run = tmp_path / "run"
+    words = ["--kind", "regression", "--outcome", "bdi", "--by", "month,town", "--user-column"]
+    words += ["subject", "--warmup", "20", "--draws", "20", "--chains", "1", "--quiet"]
+    paths = [str(tmp_path / name) for name in ("users.csv", "answers.csv")]
+    assert cli.main(["fit", *paths, "--out", str(run), *words]) == 0
+    model = dv.DualViewMixture(**SHORT).fit(X, behavior)
+    saved = dv.load(run / "posterior.nc")
+    np.testing.assert_array_equal(saved["latent"], model.posterior_["latent"])
+    new = new_visits().iloc[[0, 2]]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "predictions.csv"
+    assert cli.main(["predict", str(run), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
+    expected = model.predict_outcome(new).median
+    np.testing.assert_allclose(pd.read_csv(out)["median"], expected)
+    loaded = dv.DualViewMixture.from_posterior(saved)
+    np.testing.assert_array_equal(loaded.predict_outcome(new).median, expected)
