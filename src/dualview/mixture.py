@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,6 +29,7 @@ from dualview.posterior import Posterior
 from dualview.posterior.checks.checking import checks_of
 from dualview.posterior.checks.model_checks import Checks
 from dualview.posterior.observations import observations_of
+from dualview.posterior.summaries import ClusterTable, summarize
 from dualview.predictions import Placement, Predictions
 from dualview.settings import Gibbs, Variational
 from dualview.shards.folder import Shards, check_shards
@@ -388,6 +390,30 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
         if refit and observations is not None and post.has_features:
             views = fits_to_views(Parameters.of(self, warn=False), post, observations, seed)
         return checks_of(post, observations, views, seed)
+
+    def summary(self) -> pd.DataFrame:
+        """The estimated clusters, a row each, from the largest.
+
+        Columns: name; users, share; certainty, the probability that two of its members, chosen at
+        random, are in the same cluster; ``latent_median``, ``latent_low``, ``latent_high``, the
+        mean latent behavior of its users with a 95 % interval (``latent.NAME_median`` … where users
+        have several); stands_out, what distinguishes it, with medians of features; typical_users.
+        Names tell in what a cluster stands out, no two of them are alike. Printed, or in a
+        notebook, the table also says how certain the clusters are and whether the fit has
+        converged. ``dualview summary`` prints the same.
+
+        Examples
+        --------
+        >>> import dualview as dv
+        >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+        >>> model = dv.DualViewMixture(2, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+        >>> model = model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
+        >>> found = model.summary()
+        >>> list(found)[:4], int(found["users"].sum())
+        (['name', 'users', 'share', 'certainty'], 20)
+        """
+        check_is_fitted(self, "posterior_")
+        return ClusterTable.of(summarize(self.posterior_))
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""

@@ -202,7 +202,7 @@ def test_summary_for_readers_and_for_programs(
     assert cli.main(["summary", str(run / "run"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert sum(cluster["size"] for cluster in found["clusters"]) == 12
-    assert set(found["clusters"][0]["feature_means"]) == {"posts", "degree"}
+    assert set(found["clusters"][0]["feature_medians"]) == {"posts", "degree"}
 
 
 def test_plot_draws_everything(run: Path) -> None:
