@@ -8,7 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClusterMixin
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior
@@ -36,7 +37,7 @@ from dualview.shards.folder import Shards, check_shards
 from dualview.units import GaussianPrior
 
 
-class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Bayesian mixture model that clusters users by their features and by their behavior.
 
     In each cluster the features are Gaussian, and so is the latent behavior, which is seen only
@@ -418,6 +419,25 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""
         return self.fit(X, y).labels_
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Probability that each user belongs to each cluster, given the features, (J, K): the same
+        as :meth:`predict_proba`.
+
+        ``set_output(transform="pandas")`` makes it a data frame with the names of
+        :meth:`get_feature_names_out`. ``fit_transform(X, y)`` fits to features and behavior and
+        gives the probabilities of the users of X by their features.
+        """
+        return self.predict_proba(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Names of the columns of :meth:`transform`: cluster0, cluster1 and so on; "new_cluster" is
+        the last if the number of clusters is inferred. input_features are ignored."""
+        check_is_fitted(self, "posterior_")
+        names = [f"cluster{k}" for k in range(self.n_clusters_)]
+        if self.posterior_.spec.n_clusters is None:
+            names.append("new_cluster")
+        return np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
