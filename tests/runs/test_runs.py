@@ -460,12 +460,12 @@ def test_a_run_that_ends_when_it_has_converged(
     out = str(tmp_path / "run")
     fit = ["fit", str(users), str(threads), "--draws", "100", "--quiet"]
     assert cli.main([*fit, "--out", out, "--max-draws", "300"]) == 0
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     assert (
         "4 chains of 100 draws, 2 iterations apart, after 100 of 300 iterations as warm-up; the "
         "limit of draws" in text
     )
-    assert "Run longer (--max-time, --max-draws)" in text
+    assert "(--max-time, --max-draws)" in text
     assert f"To draw more: dualview resume {out} --max-draws 600" in text
     assert cli.main(["resume", out, "--draws", "200", "--quiet"]) == 2
     assert (

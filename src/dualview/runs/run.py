@@ -3,6 +3,7 @@
 A folder holds request.json, the run's checkpoints, posterior.nc, users.csv and summary.json.
 """
 
+import math
 import shlex
 import sys
 import warnings
@@ -97,6 +98,9 @@ def _more(post: Posterior, settings: Settings) -> str:
     """Options that make a run longer which has not converged."""
     if settings.is_fixed:
         return f" --draws {2 * settings.n_draws}"
+    seconds = post.seconds_more()
+    if post.length is not None and post.length.ended == "max_time" and seconds:
+        return f" --max-time {math.ceil(seconds)}"
     if post.length is None or post.length.ended != "max_draws":
         return ""
     return f" --max-draws {2 * post.length.n_iterations // settings.thin}"
