@@ -164,6 +164,52 @@ def test_cross_validation_over_threads():
     assert np.isfinite(scores).all()
 
 
+@pytest.mark.parametrize("n_clusters", [None, 2])
+def test_clusters_are_features_of_a_pipeline(n_clusters):
+    table = pd.DataFrame(FORUM.features, [f"u{i}" for i in range(20)], ["age", "height"])
+    model = dv.DualViewMixture(n_clusters, **QUICK).fit(table)
+    shares = model.transform(table)
+    np.testing.assert_array_equal(shares, model.predict_proba(table))
+    names = [f"cluster{k}" for k in range(model.n_clusters_)]
+    names += ["new_cluster"] if n_clusters is None else []
+    assert model.get_feature_names_out().tolist() == names
+    framed = model.set_output(transform="pandas").transform(table)
+    assert list(framed) == names
+    assert list(framed.index) == list(table.index)
+    np.testing.assert_array_equal(framed.to_numpy(), shares)
+    np.testing.assert_array_equal(
+        dv.DualViewMixture(n_clusters, **QUICK).fit_transform(table), shares
+    )
+    with pytest.raises(InputError, match="fitted without features"):
+        dv.DualViewMixture(**QUICK).fit_transform(None, behavior())
+
+
+def test_imputation_gives_back_the_kind_of_table_it_got():
+    x = np.array(FORUM.features)
+    x[3, 1] = np.nan
+    names = [f"u{i}" for i in range(20)]
+    table = pd.DataFrame({"age": x[:, 0], "note": "x", "height": x[:, 1]}, names)
+    model = dv.DualViewMixture(1, columns={"note": "ignore"}, **QUICK).fit(table)
+    value = model.impute().frame.loc["u3", "height"]
+    for rows in (slice(None), [3, 5, 0]):
+        given = table.iloc[rows]
+        filled = model.impute(given, n_draws=50).table
+        assert filled.loc["u3", "height"] == pytest.approx(value, abs=60.0)
+        expected = given.assign(height=given["height"].fillna(filled.loc["u3", "height"]))
+        pd.testing.assert_frame_equal(filled, expected)
+    filled = model.impute(pl.from_pandas(table)).table
+    assert isinstance(filled, pl.DataFrame)
+    assert filled.columns == list(table)
+    assert filled["height"].null_count() + filled["height"].is_nan().sum() == 0
+    plain = dv.DualViewMixture(1, **QUICK).fit(x)
+    filled = plain.impute(x).table
+    assert isinstance(filled, np.ndarray)
+    known = ~np.isnan(x)
+    np.testing.assert_allclose(filled[known], x[known])
+    assert np.isfinite(filled).all()
+    assert plain.impute().table is not None
+
+
 def test_other_y_is_ignored_with_a_warning():
     with pytest.warns(DataWarning, match=r"y is not a behavior \(ndarray\) and is ignored"):
         model = dv.DualViewMixture(**QUICK).fit(FORUM.features, np.arange(20))

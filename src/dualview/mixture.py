@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dualview.behaviors import Behavior
@@ -30,13 +32,14 @@ from dualview.posterior import Posterior
 from dualview.posterior.checks.checking import checks_of
 from dualview.posterior.checks.model_checks import Checks
 from dualview.posterior.observations import observations_of
+from dualview.posterior.summaries import ClusterTable, summarize
 from dualview.predictions import Placement, Predictions
 from dualview.settings import Gibbs, Variational
 from dualview.shards.folder import Shards, check_shards
 from dualview.units import GaussianPrior
 
 
-class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Bayesian mixture model that clusters users by their features and by their behavior.
 
     In each cluster the features are Gaussian, and so is the latent behavior, which is seen only
@@ -393,9 +396,52 @@ class DualViewMixture(Predictions, ClusterMixin, BaseEstimator):  # type: ignore
             views = fits_to_views(Parameters.of(self, warn=False), post, observations, seed)
         return checks_of(post, observations, views, seed)
 
+    def summary(self) -> pd.DataFrame:
+        """The estimated clusters, a row each, from the largest.
+
+        Columns: name; users, share; certainty, the probability that two of its members, chosen at
+        random, are in the same cluster; ``latent_median``, ``latent_low``, ``latent_high``, the
+        mean latent behavior of its users with a 95 % interval (``latent.NAME_median`` … where users
+        have several); stands_out, what distinguishes it, with medians of features; typical_users.
+        Names tell in what a cluster stands out, no two of them are alike. Printed, or in a
+        notebook, the table also says how certain the clusters are and whether the fit has
+        converged. ``dualview summary`` prints the same.
+
+        Examples
+        --------
+        >>> import dualview as dv
+        >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+        >>> model = dv.DualViewMixture(2, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+        >>> model = model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
+        >>> found = model.summary()
+        >>> list(found)[:4], int(found["users"].sum())
+        (['name', 'users', 'share', 'certainty'], 20)
+        """
+        check_is_fitted(self, "posterior_")
+        return ClusterTable.of(summarize(self.posterior_))
+
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""
         return self.fit(X, y).labels_
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Probability that each user belongs to each cluster, given the features, (J, K): the same
+        as :meth:`predict_proba`.
+
+        ``set_output(transform="pandas")`` makes it a data frame with the names of
+        :meth:`get_feature_names_out`. ``fit_transform(X, y)`` fits to features and behavior and
+        gives the probabilities of the users of X by their features.
+        """
+        return self.predict_proba(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Names of the columns of :meth:`transform`: cluster0, cluster1 and so on; "new_cluster" is
+        the last if the number of clusters is inferred. input_features are ignored."""
+        check_is_fitted(self, "posterior_")
+        names = [f"cluster{k}" for k in range(self.n_clusters_)]
+        if self.posterior_.spec.n_clusters is None:
+            names.append("new_cluster")
+        return np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -270,7 +270,8 @@ class Predictions:
         Returns
         -------
         Imputation
-            ``frame`` is the completed table, ``cells`` has one row for each cell that was filled
+            ``frame`` is the completed table as a pandas data frame, ``table`` the same as the kind
+            of X: pandas with its index, polars, an array; ``cells`` has one row for each cell that was filled
             in, ``draws(user, column)`` has the draws of one cell.
 
         Examples
@@ -302,9 +303,9 @@ class Predictions:
             return imputed_of_fit(rng, post)
         features = new_features(self, post, X, unknown)
         if post.cells is not None and features.cells.equals(post.cells):
-            return imputed_of_fit(rng, post)
+            return imputed_of_fit(rng, post, X)
         users = NewUsers(self._candidates(), features.seen, len(features))
-        return imputed_of_new(rng, post, users, features.seen, n_draws, features.names)
+        return imputed_of_new(rng, post, users, features.seen, n_draws, features.names, X)
 
     def _new_users(self, X: Any, behavior: Any, unknown: Unknown = "error") -> NewUsers:
         post, fitted = self.posterior_, self.behavior_

@@ -2,6 +2,7 @@
 draws."""
 
 import os
+import re
 import signal
 import threading
 import time
@@ -73,7 +74,9 @@ def test_it_ends_when_the_verdict_passes_and_not_before(good: dv.Posterior) -> N
     assert not before.converged
     assert before.length is not None
     assert before.length.ended == "max_draws"
-    assert "(max_time, max_draws)" in before.verdict()
+    assert re.search(r"^Not converged\. Run .*\(max_time=\d+, max_draws\)", before.verdict())
+    loaded = dv.Posterior(before.tree)  # by another session, which does not know how long it took
+    assert "(max_time, max_draws)" in loaded.verdict()
 
 
 def test_draws_are_those_of_a_fixed_length_thinned(good: dv.Posterior) -> None:

@@ -50,6 +50,24 @@ def test_shifted_chain_is_noticed() -> None:
     assert not converged
     assert "disagree on bad" in text
     assert "good" not in text.split("disagree on")[1].split("(")[0]
+    assert text.startswith("Not converged. Run longer (n_warmup, n_draws). The chains disagree")
+    assert "at least four chains" in diagnostics.verdict(table, 2)[1]
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds", "said"),
+    [
+        (3.2, 380.0, "Run about 3.2 times as long (max_draws): about 6 minutes more"),
+        (3.2, 38.2, "Run about 3.2 times as long (max_draws): about 38 seconds more"),
+        (3.2, 12600.0, "Run about 3.2 times as long (max_draws): about 3.5 hours more"),
+        (3.2, None, "Run about 3.2 times as long (max_draws)"),
+        (0.9, None, "Run longer (max_draws)"),
+        (900.0, None, "Run longer (max_draws)"),
+        (np.inf, None, "Run longer (max_draws)"),
+    ],
+)
+def test_a_verdict_says_how_much_longer(times: float, seconds: float | None, said: str) -> None:
+    assert diagnostics.longer_text(times, "max_draws", seconds) == said
 
 
 def test_drift_gives_a_large_geweke_score() -> None:
@@ -74,7 +92,7 @@ def test_converged_run_gets_a_plain_verdict() -> None:
 
 def test_one_chain_and_few_draws_are_named() -> None:
     _, text = diagnostics.verdict(diagnostics.table({"x": autoregressive(5, 0.1)[:1]}), 1)
-    assert "one chain cannot show" in text
+    assert "One chain cannot show" in text
     _, text = diagnostics.verdict(diagnostics.table({"x": np.zeros((2, 3)) + np.arange(3)}), 2)
     assert "Too few draws" in text
 

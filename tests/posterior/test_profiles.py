@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from dualview.posterior.partition.profiles import mean_latent, profile, ranks_of, separation
+from dualview.posterior.partition.profiles import (
+    mean_latent,
+    profiles,
+    ranks_of,
+    separation,
+    standings,
+    typical_first,
+)
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat([0, 1, 2], [20, 15, 5])
@@ -14,7 +21,7 @@ FEATURES = np.column_stack(
 
 def test_quartiles_and_standing() -> None:
     users = np.flatnonzero(LABELS == 1)
-    found = profile(users, np.ones(40), FEATURES, ranks_of(FEATURES))
+    (found,) = profiles([users], FEATURES)
     for j in range(4):
         values = sorted(FEATURES[users, j])
         assert found.quartiles[1, j] == values[7]
@@ -23,14 +30,23 @@ def test_quartiles_and_standing() -> None:
         )
         assert found.standing[j] == pytest.approx(below / 40)
     assert found.standing[2] == 0.5
-    assert sorted(found.users) == users.tolist()
+    assert found.users.tolist() == users.tolist()
+    assert profiles([users], None)[0].quartiles is None
+
+
+def test_missing_cells_say_nothing() -> None:
+    values = np.array([1.0, np.nan, 2.0, 3.0, np.nan])
+    groups = [np.array([0, 1]), np.array([2, 3]), np.array([4])]
+    np.testing.assert_allclose(standings(values, groups), [1 / 6, 2 / 3, 0.5])
+    np.testing.assert_allclose(ranks_of(values[:, None])[:, 0], [1 / 6, 0.5, 0.5, 5 / 6, 0.5])
 
 
 def test_standing_and_order_do_not_depend_on_the_scale() -> None:
     users, membership = np.flatnonzero(LABELS == 0)[:-1], RNG.random(40)
-    plain = profile(users, membership, FEATURES, ranks_of(FEATURES))
-    scaled = profile(users, membership, np.exp(FEATURES), ranks_of(np.exp(FEATURES)))
-    np.testing.assert_array_equal(plain.users, scaled.users)
+    (plain,), (scaled,) = (profiles([users], x) for x in (FEATURES, np.exp(FEATURES)))
+    np.testing.assert_array_equal(
+        *(typical_first(users, membership, ranks_of(x)) for x in (FEATURES, np.exp(FEATURES)))
+    )
     np.testing.assert_allclose(plain.standing, scaled.standing)
     np.testing.assert_allclose(np.exp(plain.quartiles[1]), scaled.quartiles[1])
 
@@ -38,12 +54,10 @@ def test_standing_and_order_do_not_depend_on_the_scale() -> None:
 def test_typical_users_are_sure_and_near_the_middle() -> None:
     x = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
     membership = np.array([0.9, 0.9, 0.2, 0.9, 0.9])
-    found = profile(np.arange(5), membership, x, ranks_of(x))
-    assert set(found.users[:2]) == {1, 3}
-    assert found.users[-1] == 2
-    without = profile(np.arange(5), membership, None, None)
-    assert without.users.tolist() == [0, 1, 3, 4, 2]
-    assert without.quartiles is None
+    found = typical_first(np.arange(5), membership, ranks_of(x))
+    assert set(found[:2]) == {1, 3}
+    assert found[-1] == 2
+    assert typical_first(np.arange(5), membership, None).tolist() == [0, 1, 3, 4, 2]
 
 
 def test_separation_is_a_share_of_variance() -> None:

@@ -14,9 +14,12 @@ import pytest
 import dualview as dv
 from dualview import plots
 from dualview.errors import InputError
+from dualview.posterior.summaries import summarize
 from dualview.report import collect_run, render_page
 from dualview.runs import summaries
 from dualview.runs.run import load_run
+from dualview.runs.summary_file import summary_of_run
+from dualview.words.clusters import summary_text
 
 mpl.use("Agg")
 
@@ -212,7 +215,7 @@ def test_pictures(case: SimpleNamespace) -> None:
 
 
 def test_summary_in_words(case: SimpleNamespace) -> None:
-    found = summaries.summarize(load_run(case.folder))
+    found = summarize(case.model.posterior_)
     first = found["clusters"][0]
     assert sum(first["level_shares"]["town"].values()) == pytest.approx(1.0)
     assert list(first["feature_medians"]) == case.numbers
@@ -220,8 +223,8 @@ def test_summary_in_words(case: SimpleNamespace) -> None:
         assert first["feature_medians"]["grade"] in list("dcba")
         members = case.users[case.model.labels_ == 0]
         assert first["feature_medians"]["posts"] == members["posts"].median()
-    text = summaries.summary_text(found)
-    assert "town" in text
+    assert "town" in summary_text(found)
+    assert summary_of_run(case.folder) == found
     json.dumps(found, allow_nan=False)
 
 

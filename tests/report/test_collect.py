@@ -22,7 +22,7 @@ from dualview.runs import run as runs
 from dualview.runs.comparison import Ranking
 from dualview.runs.request import Request
 from dualview.runs.run import load_run
-from dualview.runs.summaries import summarize
+from dualview.runs.summary_file import summary_of_run
 from dualview.settings import Columns, Settings
 from report.conftest import FORUM, SHORT, USERS
 
@@ -64,7 +64,7 @@ def test_powers_come_from_the_largest_with_the_intervals_of_the_summary(
     found: dict[str, Any], plain: Path
 ) -> None:
     summary = {
-        cluster["cluster"]: cluster["latent"] for cluster in summarize(load_run(plain))["clusters"]
+        cluster["cluster"]: cluster["latent"] for cluster in summary_of_run(plain)["clusters"]
     }
     rows = found["power"]["rows"]
     assert [row["role"] for row in rows] == sorted(
@@ -171,7 +171,9 @@ def test_a_run_of_the_forum_shows_plain_units_labels_and_notes(
 ) -> None:
     assert more["title"] == "Roles of users: posts.csv"
     card = more["roles"]["cards"][0]
-    assert card["label"] == "many posts"
+    assert "posts" in card["label"]
+    assert not any("likes" in role["label"] for role in more["roles"]["cards"])  # not of the fit
+    assert card["words"] == ""  # in the units of the model
     assert card["factor"] == {"median": "1.25", "low": "1.10", "high": "1.40"}
     labels = pd.read_csv(full / "users.csv", keep_default_na=False)["cluster"]
     medians = {row["name"]: row["median"] for row in card["features"]}
@@ -377,13 +379,15 @@ def test_a_summary_says_what_rests_on_few_draws(tables: Path, tmp_path: Path) ->
 
 
 def test_of_many_users_the_surest_of_each_role_are_listed(
-    plain: Path, monkeypatch: pytest.MonkeyPatch
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collecting, "MOST_USERS", 12)
-    monkeypatch.setattr(collecting, "_TYPICAL", 1)
+    monkeypatch.setattr("dualview.posterior.summaries.N_TYPICAL", 1)
     monkeypatch.setattr(collecting, "_SIMILARITY_USERS", 12)
-    found = collect_run(plain)
-    table = pd.read_csv(plain / "users.csv", keep_default_na=False).set_index("user")
+    run = shutil.copytree(plain, tmp_path / "run")
+    (run / "summary.json").unlink()
+    found = collect_run(run)
+    table = pd.read_csv(run / "users.csv", keep_default_na=False).set_index("user")
     shown = found["data"]["users"]
     assert len(shown) == 12
     assert "12 of 24 users" in found["users"]["note"]

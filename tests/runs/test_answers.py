@@ -10,6 +10,7 @@ import pytest
 
 import dualview as dv
 from dualview import cli
+from dualview.words.clusters import latent_texts
 
 N = 24
 USERS = [f"u{u}" for u in range(N)]
@@ -453,16 +454,17 @@ def test_each_part_of_a_latent_vector_is_shown_by_name(
         for cluster in json.loads(capsys.readouterr().out)["clusters"]
     }
     assert cli.main(["summary", str(regression)]) == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert list(found[0]) == post.latent_names == ["intercept", "dose", "time"]
     for cluster, parts in found.items():
         own = post.flat("latent")[:, model.labels_ == cluster].mean(axis=1)
-        for d, (name, mean) in enumerate(parts.items()):
+        for d, mean in enumerate(parts.values()):
             low, median, high = np.quantile(own[:, d], [0.025, 0.5, 0.975])
             np.testing.assert_allclose(
                 [mean["low"], mean["median"], mean["high"]], [low, median, high]
             )
-            assert f"latent {name} {median:.4g} ({low:.4g} to {high:.4g})" in said
+        for name, text in latent_texts({"latent": parts}).items():
+            assert f"{name} {text}" in said
     assert {"mean latent[dose]", "latent[0, dose]"} <= set(post.scalars())
     assert "24 × 3 (intercept, dose, time)" in post._repr_html_()
     users = pd.read_csv(regression / "users.csv")

@@ -290,7 +290,7 @@ class TestTerminals:
         terminal = io.TextIOWrapper(content, encoding="cp1252")
         monkeypatch.setattr(sys, "stdout", terminal)
         monkeypatch.setattr(
-            "dualview.runs.summaries.summary_text",
+            "dualview.runs.summary_file.summary_text",
             lambda found: " ".join(NAMES) if found["users"] == 12 else "other users",
         )
         assert cli.main(["summary", str(run)]) == 0
@@ -320,7 +320,9 @@ class TestTerminals:
     ) -> None:
         """More than Python's buffer holds: nothing is left there that a second attempt could fail
         to write."""
-        monkeypatch.setattr("dualview.runs.summaries.summary_text", lambda _: "a user, " * 100_000)
+        monkeypatch.setattr(
+            "dualview.runs.summary_file.summary_text", lambda _: "a user, " * 100_000
+        )
         reader, writer = os.pipe()
         os.close(reader)
         with os.fdopen(writer, "w") as stdout, monkeypatch.context() as patched:

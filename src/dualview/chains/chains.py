@@ -48,11 +48,13 @@ class Failure(NamedTuple):
 
 class Drawn(NamedTuple):
     """The draws of each chain, of one length for all, what that length is, and the chains that
-    failed and have none."""
+    failed and have none. pace: seconds that an iteration of all chains took, where that is
+    known."""
 
     records: list[Record]
     length: Length
     failures: tuple[Failure, ...] = ()
+    pace: float | None = None
 
 
 Outcome = tuple[Position, Piece] | Failure
@@ -74,6 +76,8 @@ class _Ensemble:
     failures: list[Failure] = field(default_factory=list)
     positions: list[Position] = field(init=False)
     pieces: list[list[Piece]] = field(init=False)
+    _began: tuple[float, int] | None = None  # time and iterations at the end of the first round
+    _now: tuple[float, int] | None = None
 
     def __post_init__(self) -> None:
         self.positions = [chain.position() for chain in self.chains]
@@ -150,6 +154,17 @@ class _Ensemble:
                         self.chains[i].index, outcome[0].iteration, outcome[0].n_clusters
                     )
             self._take(outcomes, part)
+
+    def clock(self) -> None:
+        """Note the time. It counts from the end of the first round, in which code is compiled."""
+        now = time.monotonic(), min(self.iterations)
+        self._began, self._now = self._began or now, now
+
+    def pace(self) -> float | None:
+        """Seconds of an iteration; None before the second round."""
+        if self._began is None or self._now is None or self._now[1] <= self._began[1]:
+            return None
+        return (self._now[0] - self._began[0]) / (self._now[1] - self._began[1])
 
     def _behind(self, part: Round) -> list[int]:
         return [i for i, iteration in enumerate(self.iterations) if iteration < part.stop]
@@ -258,9 +273,9 @@ def run_chains(
     # Threads that limit BLAS one by one leave it limited when they end in another order than they
     # began.
     with _interruptible() as stop, threadpool_limits(1):
-        return _rounds(
-            _Ensemble(chains, n_jobs, Watch(progress, stop), stop, failures), judge, max_time
-        )
+        ensemble = _Ensemble(chains, n_jobs, Watch(progress, stop), stop, failures)
+        drawn = _rounds(ensemble, judge, max_time)
+        return drawn._replace(pace=ensemble.pace())
 
 
 def _rounds(ensemble: _Ensemble, judge: Monitor | None, max_time: float | None) -> Drawn:
@@ -277,6 +292,7 @@ def _rounds(ensemble: _Ensemble, judge: Monitor | None, max_time: float | None) 
             ensemble.advance(part._replace(stop=min(first, part.stop)))
             ensemble.watch = Watch(ensemble.watch.progress, stop, time.monotonic() + max_time)
         ensemble.advance(part)
+        ensemble.clock()
         if min(ensemble.iterations) < part.stop:
             return ensemble.drawn(part, "interrupted" if stop.is_set() else "max_time")
         n_whole = schedule.spacing.n_by(part.stop, part.stride) // schedule.spacing.every

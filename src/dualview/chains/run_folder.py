@@ -5,12 +5,14 @@ import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from dualview._version import __version__
-from dualview.chains.checkpoint import ChainFiles
 from dualview.errors import FileError, InputError
 from dualview.files.writing import make_folder, write_whole
+
+if TYPE_CHECKING:
+    from dualview.chains.checkpoint import ChainFiles
 
 _FORMAT = "dualview run"
 UNTIL_GOOD = "until converged"  # in place of a number of iterations
@@ -119,8 +121,10 @@ class RunFolder:
     def lock(self) -> FolderLock:
         return FolderLock(self.path)
 
-    def chain(self, index: int) -> ChainFiles:
+    def chain(self, index: int) -> "ChainFiles":
         """The files of one chain."""
+        from dualview.chains.checkpoint import ChainFiles  # a summary is read without the sampler
+
         return ChainFiles(self.path / f"chain-{index}")
 
     def failure(self, index: int) -> str | None:

@@ -278,7 +278,10 @@ def predict(
 
 
 def summary(run: Path, *, json: bool = False) -> None:
-    """Print the clusters with their sizes and profiles, and the verdict on convergence.
+    """Print the clusters with their sizes, latent coefficients and typical users, what
+    distinguishes them, and the verdict on convergence.
+
+    Certainty is the probability that two members, chosen at random, are in the same cluster.
 
     Example: dualview summary run --json
 
@@ -291,11 +294,10 @@ def summary(run: Path, *, json: bool = False) -> None:
     """
     from json import dumps
 
-    from dualview.runs.run import load_run
-    from dualview.runs.summaries import summarize, summary_text
+    from dualview.runs.summary_file import summary_of_run, text_for_commands
 
-    found = summarize(load_run(run))
-    print(dumps(found, indent=2) if json else summary_text(found))
+    found = summary_of_run(run)
+    print(dumps(found, indent=2) if json else text_for_commands(found))
 
 
 def compare(

@@ -1,10 +1,14 @@
 """Digests of data, to detect changes."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from scipy import sparse
+
+SAVED = "content_digest"  # the attribute of a saved posterior that holds the digest of its content
 
 
 def digest(*parts: Any) -> str:
@@ -26,3 +30,13 @@ def digest(*parts: Any) -> str:
             state.update(f"{array.dtype.str}{array.shape}".encode())
             state.update(np.ascontiguousarray(array).tobytes())
     return f"sha256:{state.hexdigest()[:32]}"
+
+
+def saved_digest(path: Path) -> str | None:
+    """The digest that a saved posterior says it has; None where it says none or is damaged."""
+    try:
+        with h5py.File(path, "r") as file:
+            found = file.attrs.get(SAVED)
+    except OSError:
+        return None
+    return None if found is None else str(found)

@@ -35,6 +35,7 @@ from dualview.forum.scores import Evaluation, evaluate, fit_baselines
 from dualview.mixture import DualViewMixture
 from dualview.runs.request import Longer, Request, check_settings
 from dualview.runs.run import build_estimator, check_complete, fit_run, load_run
+from dualview.runs.summary_file import summary_of_run
 from dualview.settings import Settings, column_option_name, command_words, option_words
 
 
@@ -87,7 +88,7 @@ def run_forum(
         assert isinstance(predicted, NormalMixture)
         predictive[name] = predicted
     evaluation = evaluate(data, predictive)
-    found = describe_roles(data, model)
+    found = describe_roles(data, model, summary_of_run(out))
     clock.mark("evaluation")
     converged = {"dual": model.posterior_.converged, "single": single.posterior_.converged}
     _write_results(data, model, out, found, evaluation, predictive, converged, clock.seconds)

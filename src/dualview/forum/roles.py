@@ -8,38 +8,35 @@ import pandas as pd
 from dualview.forum.activity import MEANINGS
 from dualview.forum.data import ForumData
 from dualview.mixture import DualViewMixture
-
-_TYPICAL = 5
-_STANDS_OUT = 0.2  # from the middle rank, 0.5, of all users
+from dualview.words.clusters import Summary
 
 
-def describe_roles(data: ForumData, model: DualViewMixture) -> list[dict[str, Any]]:
-    """A dictionary per cluster, from the largest: size, profile in plain units, typical members,
-    catalytic power."""
+def describe_roles(
+    data: ForumData, model: DualViewMixture, summary: Summary
+) -> list[dict[str, Any]]:
+    """A dictionary per cluster of a summary, from the largest: size, profile in plain units,
+    typical members, catalytic power."""
     post = model.posterior_
-    membership = post.partition_estimate().membership
     latent = post.flat("latent")
     everybody = latent.mean(axis=1)
     ranks = data.activity.rank(pct=True)
     found = []
-    for cluster in range(model.n_clusters_):
-        members = np.flatnonzero(model.labels_ == cluster)
+    for cluster in summary["clusters"]:
+        members = np.flatnonzero(model.labels_ == cluster["cluster"])
         power = latent[:, members].mean(axis=1)
-        profile = _profile(data.activity.iloc[members], ranks.iloc[members])
-        typical = members[np.argsort(-membership[members], kind="stable")][:_TYPICAL]
         found.append(
             {
-                "role": cluster,
-                "label": _label(profile),
-                "size": len(members),
-                "share": len(members) / post.n_users,
-                "typical_users": [post.user_ids[u] for u in typical],
-                "membership": float(membership[members].mean()),
+                "role": cluster["cluster"],
+                "label": cluster["name"],
+                "size": cluster["size"],
+                "share": cluster["share"],
+                "typical_users": cluster["typical_users"],
+                "membership": cluster["certainty"],
                 "power": _with_interval(power),
                 "power_beside_the_average": _with_interval(power - everybody),
                 "probability_above_average": float(np.mean(power > everybody)),
                 "factor": _with_interval(np.exp(power)) if data.options.logarithm else None,
-                "profile": profile,
+                "profile": _profile(data.activity.iloc[members], ranks.iloc[members]),
             }
         )
     return found
@@ -57,15 +54,6 @@ def _profile(activity: pd.DataFrame, ranks: pd.DataFrame) -> dict[str, dict[str,
             "rank": float(ranks[name].median()),
         }
     return profile
-
-
-def _label(profile: dict[str, dict[str, Any]]) -> str:
-    """The one or two ways in which the role stands out most, such as 'many posts, low
-    share_early'."""
-    by_distance = sorted(profile, key=lambda name: -abs(profile[name]["rank"] - 0.5))
-    out = [name for name in by_distance if abs(profile[name]["rank"] - 0.5) >= _STANDS_OUT][:2]
-    words = [f"{'high' if profile[name]['rank'] > 0.5 else 'low'} {name}" for name in out]
-    return ", ".join(words) or "average"
 
 
 def _with_interval(draws: Any) -> dict[str, float]:

@@ -108,7 +108,7 @@ def _check_table(X: Any, least: int) -> None:
         )
     refuse_repeated_columns(X, "X")
     refuse_non_numbers(X, "X")
-    shape = np.shape(X)
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     if len(shape) != 2:
         raise InputError(
             f"X must be (n_users, n_features), a row per user; got shape {shape}. Reshape your "

@@ -33,7 +33,9 @@ _INSIDE = {
     "has_features",
     "judged",
     "observations",
+    "pace",
     "scalars",
+    "seconds_more",
     "tree",
 }
 

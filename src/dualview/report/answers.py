@@ -10,10 +10,10 @@ from scipy.special import expit
 from dualview.posterior import Posterior
 from dualview.posterior.partition.profiles import Profile, mean_latent
 from dualview.report import pictures
-from dualview.report.numbers import decimals, estimate
 from dualview.report.pictures import Band, Curves
 from dualview.runs.about_answers import AboutAnswers, Range
 from dualview.views.features import feature_kinds
+from dualview.words.numbers import decimals, estimate
 
 Array = NDArray[np.float64]
 

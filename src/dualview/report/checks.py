@@ -7,9 +7,9 @@ import numpy as np
 
 from dualview.posterior import Posterior, diagnostics
 from dualview.report import words
-from dualview.report.numbers import number
 from dualview.report.pictures import chain_lines
 from dualview.report.words import THREADS, Vocabulary
+from dualview.words.numbers import number
 
 _FIRST = ("n_clusters", "log alpha", "log noise_precision", "mean latent", "log_joint")
 _MOST_ROWS = 10

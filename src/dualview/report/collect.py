@@ -20,7 +20,7 @@ from dualview.posterior.partition.profiles import (
     MeanLatent,
     Profile,
     mean_latent,
-    profile,
+    profiles,
     ranks_of,
     separation,
 )
@@ -33,23 +33,22 @@ from dualview.report.comparison import comparison_section
 from dualview.report.extras import Predicted, read_activity, read_forum_files, read_predictions
 from dualview.report.fits import fits_section
 from dualview.report.model_fit import model_fit_section
-from dualview.report.numbers import decimals, estimate, number, rounded, share, value_text
 from dualview.report.settings import settings_section
-from dualview.report.words import vocabulary
+from dualview.report.words import sentence, vocabulary
 from dualview.runs.about_answers import read_about
 from dualview.runs.run import load_run
+from dualview.runs.summary_file import summary_of_run
+from dualview.words.clusters import n_at_length
+from dualview.words.numbers import decimals, estimate, number, rounded, share
 
 Array = NDArray[np.float64]
 Users = NDArray[np.intp]
 Section = dict[str, Any]
 
 MOST_USERS = 3000  # in the table and on the map
-_MOST_CARDS = 12  # roles shown at length
-_FEWEST_MEMBERS = 3  # of a role shown at length
 _MOST_DOTS = 250  # users of a role beside its interval
 _SIMILARITY_USERS = 3000
 _FEWEST_DRAWS = 40  # for the ends of a 95 % interval and for shares of draws
-_TYPICAL = 5
 _MOST_LEVELS = 4  # of a nominal column in a role's profile
 _COLUMNS = 4  # features in the table of users
 
@@ -62,7 +61,7 @@ def collect_run(folder: Path) -> dict[str, Any]:
     return {
         "called": run.called,
         "title": words.title(folder, run.forum.settings),
-        "notes": [words.sentence(note) for note in run.forum.settings.get("notes", [])],
+        "notes": [sentence(note) for note in run.forum.settings.get("notes", [])],
         "words": words.overview(run.post, run.n_roles, run.forum.settings, run.about),
         "roles": _roles(run),
         "power": _power(run),
@@ -94,6 +93,7 @@ class _Run:
         self.labels = self.estimate.labels
         self.n_roles = int(self.labels.max()) + 1
         self.ids = self.post.user_ids
+        self.clusters = summary_of_run(folder)["clusters"]
         self.forum = read_forum_files(folder)
         self.about = read_about(folder)
         self.called = vocabulary(self.about)
@@ -116,11 +116,8 @@ class _Run:
             self.units = words.units(self.names, words.fitted_names(self.post))
             self.columns = [None] * len(self.names)
         self.ranks = None if self.features is None else ranks_of(self.features)
-        membership = self.estimate.membership
-        self.profiles: list[Profile] = [
-            profile(users, membership, self.features, self.ranks)
-            for _, users in groups_of(self.labels)
-        ]
+        groups = [users for _, users in groups_of(self.labels)]
+        self.profiles: list[Profile] = profiles(groups, self.features)
         self.latent: Array | None = None  # draws (S, U)
         if "latent" in self.post and self.post["latent"].ndim == 3:
             self.latent = self.post.flat("latent")
@@ -146,17 +143,18 @@ class _Run:
         """The users who are listed: all, or the surest of each role in proportion to its size."""
         if len(self.labels) <= MOST_USERS:
             return np.arange(len(self.labels))
-        place = np.empty(len(self.labels))
-        for item in self.profiles:
+        place, numbers = np.empty(len(self.labels)), {user: u for u, user in enumerate(self.ids)}
+        for item, cluster in zip(self.profiles, self.clusters, strict=True):
             order = item.users[np.argsort(-self.estimate.membership[item.users], kind="stable")]
             place[order] = np.arange(len(order)) / len(order)
-            place[item.users[:_TYPICAL]] = -1.0  # they are named elsewhere
+            named = [numbers[user] for user in cluster["typical_users"]]
+            place[named] = -1.0  # they are on the cards
         return np.sort(np.argsort(place, kind="stable")[:MOST_USERS])
 
 
 def _roles(run: _Run) -> Section:
     roles = [_role(run, role) for role in range(run.n_roles)]
-    n_cards = max(1, min(_MOST_CARDS, sum(role["size"] >= _FEWEST_MEMBERS for role in roles)))
+    n_cards = n_at_length([role["size"] for role in roles])
     return {
         "intro": words.roles_intro(run.post, run.estimate, run.n_roles),
         "crosstab": _crosstab(run.post),
@@ -182,28 +180,25 @@ def _crosstab(post: Posterior) -> Section | None:
 
 
 def _role(run: _Run, role: int) -> dict[str, Any]:
-    found = run.profiles[role]
+    found, cluster = run.profiles[role], run.clusters[role]
     result: dict[str, Any] = {
         "role": role,
         "look": run.looks[role],
-        "size": len(found.users),
-        "share": share(len(found.users) / len(run.labels)),
-        "certainty": share(float(run.estimate.membership[found.users].mean())),
-        "typical": [run.ids[u] for u in found.users[:_TYPICAL]],
-        "label": run.forum.roles.get(role, {}).get("label"),
+        "size": cluster["size"],
+        "share": share(cluster["share"]),
+        "certainty": share(cluster["certainty"]),
+        "typical": cluster["typical_users"],
+        "label": cluster["name"],
         "features": [],
-        "words": "",
+        "words": "" if role in run.forum.roles else sentence(cluster["words"]),
     }
     if found.quartiles is not None and found.standing is not None:
-        result["words"] = (
-            "" if result["label"] else words.standing(run.names, found.standing, run.by_separation)
-        )
         result["features"] = [
             {
                 "name": run.names[j],
-                "low": value_text(run.columns[j], found.quartiles[0, j]),
-                "median": value_text(run.columns[j], found.quartiles[1, j]),
-                "high": value_text(run.columns[j], found.quartiles[2, j]),
+                "low": _value_text(run.columns[j], found.quartiles[0, j]),
+                "median": _value_text(run.columns[j], found.quartiles[1, j]),
+                "high": _value_text(run.columns[j], found.quartiles[2, j]),
                 "standing": round(100 * float(found.standing[j]), 1),
                 "standing_text": share(float(found.standing[j])),
             }
@@ -220,6 +215,11 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
             )
         result["factor"] = factor
     return result
+
+
+def _value_text(column: Column | None, value: float) -> str:
+    """A number, or the name of a level where an ordinal column has it."""
+    return number(value) if column is None or not column.levels else column.levels[int(value + 0.5)]
 
 
 def _categories(run: _Run, users: Users) -> list[dict[str, Any]]:

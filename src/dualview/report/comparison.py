@@ -11,7 +11,7 @@ from typing import Any
 
 from dualview.checks import words_text
 from dualview.errors import FileError
-from dualview.report.numbers import number, share
+from dualview.words.numbers import number, share
 
 NO_EVALUATION = (
     "This run was not compared with other models: there is no evaluation.json. "

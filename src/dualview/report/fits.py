@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from dualview.posterior import Posterior
-from dualview.report.numbers import tenths
 from dualview.report.pictures import Axis
 from dualview.report.words import THREADS, Vocabulary
 from dualview.runs.comparison import FILE, Fit, Ranking, own_digest
+from dualview.words.numbers import tenths
 
 NOT_COMPARED = (
     "This run has not been compared with other fits to its {many}. To choose between a fit with "

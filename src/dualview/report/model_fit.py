@@ -8,10 +8,10 @@ from typing import Any
 from dualview.checks import words_text
 from dualview.posterior import Posterior
 from dualview.posterior.checks.model_checks import VERDICTS, Check
-from dualview.report.numbers import number
 from dualview.report.pictures import levels
 from dualview.runs.checks import read_checks
 from dualview.runs.comparison import own_digest
+from dualview.words.numbers import number
 
 NOT_CHECKED = (
     "The model of this run has not been checked against its data. To check it: "

@@ -11,7 +11,6 @@ from dualview._version import __version__
 from dualview.columns import Column
 from dualview.errors import FileError
 from dualview.report.extras import read_json
-from dualview.report.numbers import share
 from dualview.runs.request import Request
 from dualview.settings import (
     AnswerSettings,
@@ -20,6 +19,7 @@ from dualview.settings import (
     defaults,
     option_words,
 )
+from dualview.words.numbers import share
 
 _MOST_COLUMNS = 60  # of a table of users that have a row
 _MOST_LEVELS = 6

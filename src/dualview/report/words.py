@@ -10,8 +10,8 @@ from dualview.columns import Cells, Columns
 from dualview.posterior import Posterior
 from dualview.posterior.partition import PartitionEstimate, crosstab
 from dualview.posterior.partition.certainty import certainty_text
-from dualview.report.numbers import counted, number, share
 from dualview.runs.about_answers import AboutAnswers
+from dualview.words.numbers import counted, number, share
 
 
 class Vocabulary(NamedTuple):
@@ -48,7 +48,6 @@ NO_LATENT = (
     "coefficients: roles come from features alone."
 )
 SEVERAL_LATENT = "Each user has several latent coefficients: see the table of latent vectors."
-_HIGH, _LOW = 0.75, 0.25  # a median above the upper, or below the lower, quartile of all users
 _MOST_NAMES = 4
 
 
@@ -205,16 +204,6 @@ def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> l
         certainty_text(post.flat("z"), estimate, "role"),
         *([] if (found := crosstab.text(post, "role")) is None else [found]),
     ]
-
-
-def standing(names: list[str], values: Any, order: list[int]) -> str:
-    """In which features a role stands out, the most informative first."""
-    high = [names[j] for j in order if values[j] > _HIGH]
-    low = [names[j] for j in order if values[j] < _LOW]
-    parts = [f"{word} {_some(found)}" for word, found in (("high", high), ("low", low)) if found]
-    if not parts:
-        return "Ordinary in every feature: all medians lie in the middle half of all users."
-    return f"Stands out: {'; '.join(parts)}."
 
 
 def _some(names: list[str]) -> str:

@@ -1,8 +1,9 @@
 """Fits in folders: from tables to a posterior on disk, and back to a fitted estimator.
 
-A folder holds request.json, the run's checkpoints, posterior.nc and users.csv.
+A folder holds request.json, the run's checkpoints, posterior.nc, users.csv and summary.json.
 """
 
+import math
 import shlex
 import sys
 import warnings
@@ -20,10 +21,12 @@ from dualview.mixture import DualViewMixture
 from dualview.partitions.alpha import concentration_from_text
 from dualview.partitions.choice import partition_process
 from dualview.posterior import Posterior, load
+from dualview.posterior.summaries import summarize
 from dualview.runs.about_answers import write_about
 from dualview.runs.preparation import keep_streams
 from dualview.runs.request import Request, build_behavior, check_folder, read_inputs
-from dualview.runs.summaries import summarize, summary_text, user_table
+from dualview.runs.summaries import user_table
+from dualview.runs.summary_file import keep_summary, text_for_commands
 from dualview.settings import Settings
 
 
@@ -50,6 +53,8 @@ def _fit_run(request: Request, folder: Path, n_jobs: int, quiet: bool) -> str:
     _fit(model, features, behavior, request, folder)
     model.posterior_.save(folder / "posterior.nc")
     write_whole(folder / "users.csv", csv_bytes(user_table(model)))
+    summary = summarize(model.posterior_)
+    keep_summary(folder, summary)
     if isinstance(observed, Answers):
         write_about(folder, observed, request.answers)
     check_complete(
@@ -57,7 +62,7 @@ def _fit_run(request: Request, folder: Path, n_jobs: int, quiet: bool) -> str:
         request.settings,
         f"to continue, give the same command, or: {resume_command(folder)}",
     )
-    text = summary_text(summarize(model))
+    text = text_for_commands(summary)
     if not model.posterior_.converged and model.posterior_.approximation is None:
         text += (
             f"\nTo draw more: {resume_command(folder)}{_more(model.posterior_, request.settings)}"
@@ -93,6 +98,9 @@ def _more(post: Posterior, settings: Settings) -> str:
     """Options that make a run longer which has not converged."""
     if settings.is_fixed:
         return f" --draws {2 * settings.n_draws}"
+    seconds = post.seconds_more()
+    if post.length is not None and post.length.ended == "max_time" and seconds:
+        return f" --max-time {math.ceil(seconds)}"
     if post.length is None or post.length.ended != "max_draws":
         return ""
     return f" --max-draws {2 * post.length.n_iterations // settings.thin}"

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 _LARGE_R_HAT = 100  # of chains that hardly move
 R_HAT_LIMIT = 1.01
 ESS_WANTED = 400
+FAR = 50.0  # times as long: that chains are so far from good says that an estimate means nothing
 TOO_FEW = (
     "Too few draws to tell whether the chains have converged: keep at least 100 per chain "
     "(n_draws)."
@@ -186,12 +187,12 @@ def verdict(
     diagnostics: pd.DataFrame,
     n_chains: int,
     chain_distance: float | None = None,
-    lengths: str = "n_warmup, n_draws",
+    longer: str = "Run longer (n_warmup, n_draws)",
 ) -> tuple[bool, str]:
-    """Whether the run can be trusted, and one readable paragraph: what has not converged and what
-    to do.
+    """Whether the run can be trusted, and one readable paragraph: what to do, and what has not
+    converged.
 
-    lengths: the settings that make a run longer.
+    longer: how much, and by which settings.
     """
     if diagnostics["r_hat"].isna().any():
         return False, TOO_FEW
@@ -219,16 +220,31 @@ def verdict(
             f"Converged: R-hat below {R_HAT_LIMIT} and at least {ESS_WANTED} effective draws of "
             "everything looked at.",
         )
-    text = f"Not converged: {'; '.join(parts)}."
+    held_up = "; ".join(parts)
+    chains = "" if n_chains >= 4 else " Use at least four chains."
+    text = f"Not converged. {longer}.{chains} {held_up[0].upper()}{held_up[1:]}."
     if chain_distance is not None and chain_distance > 0.1:
         text += (
             f" The chains' own partitions differ (mean distance {chain_distance:.2f}): they "
             "may sit in different modes."
         )
-    return (
-        False,
-        f"{text} Run longer ({lengths}), use at least four chains, and look at plots.traces.",
-    )
+    return False, f"{text} Look at plots.traces."
+
+
+def longer_text(times: float, settings: str, seconds: float | None) -> str:
+    """How much longer chains should be, by which settings, and how long that takes, if known."""
+    if not 1.0 < times < FAR:
+        return f"Run longer ({settings})"
+    takes = "" if not seconds else f": {_duration(seconds)} more"
+    return f"Run about {times:.2g} times as long ({settings}){takes}"
+
+
+def _duration(seconds: float) -> str:
+    """'about 40 seconds', 'about 6 minutes', 'about 3.5 hours'."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} seconds"
+    minutes = seconds / 60
+    return f"about {minutes:.0f} minutes" if minutes < 90 else f"about {minutes / 60:.2g} hours"
 
 
 def _r_hat_text(value: float) -> str:

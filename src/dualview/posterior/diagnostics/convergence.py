@@ -1,5 +1,6 @@
 """Whether the draws of all chains can be trusted: diagnostics by scalar, and a verdict in words."""
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 
@@ -22,7 +23,12 @@ _FEW_ANCHORS = 6  # and for the verdict after each fit
 
 
 class Convergence(FitFacts):
-    """Draws and how far they can be trusted."""
+    """Draws and how far they can be trusted.
+
+    pace: seconds of an iteration of all chains, in the session that drew them; None in others.
+    """
+
+    pace: float | None = None
 
     def diagnostics(self) -> pd.DataFrame:
         """A row per scalar that does not depend on how clusters are numbered.
@@ -69,9 +75,28 @@ class Convergence(FitFacts):
             return self.approximation.verdict()
         if diagnostics.are_too_few(self.n_chains * self.n_draws):
             return False, diagnostics.TOO_FEW
-        fixed = self.length is None or self.length.ended == "length"
-        lengths = "n_warmup, n_draws" if fixed else "max_time, max_draws"
-        return diagnostics.verdict(self._table, self.n_chains, self.chain_distance(), lengths)
+        return diagnostics.verdict(
+            self._table, self.n_chains, self.chain_distance(), self._longer_text()
+        )
+
+    def seconds_more(self) -> float | None:
+        """Seconds after which chains that continue like this will have converged; None where that
+        cannot be told."""
+        times, length = self.convergence_status().times, self.length
+        if self.pace is None or length is None or not times < diagnostics.FAR:
+            return None
+        return max(0.0, times - 1.0) * length.n_iterations * self.pace
+
+    def _longer_text(self) -> str:
+        """How much longer the chains should be, by which settings, and how long it takes."""
+        length, seconds = self.length, self.seconds_more()
+        settings = "n_warmup, n_draws"
+        if length is not None and length.ended != "length":
+            settings = "max_time, max_draws"
+            if seconds and self.pace is not None:
+                total = seconds + length.n_iterations * self.pace
+                settings = f"max_time={math.ceil(total)}, max_draws"
+        return diagnostics.longer_text(self.convergence_status().times, settings, seconds)
 
     def chain_distance(self) -> float | None:
         """Mean variation of information between the chains' own partition estimates, as a share of

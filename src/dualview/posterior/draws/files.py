@@ -13,11 +13,11 @@ import xarray as xr
 
 from dualview.checks import file_path
 from dualview.errors import FileError
+from dualview.files.digests import SAVED as DIGEST
 from dualview.files.writing import check_place, write_whole
 
 FORMAT = "dualview posterior"
 VERSION = 1
-DIGEST = "content_digest"  # the attribute of the root that holds it
 
 
 def save(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:

@@ -5,6 +5,7 @@ Features are told by quantiles and ranks: they mean the same on any scale, and a
 users do not decide them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,7 @@ class Profile:
     Attributes
     ----------
     users : array (n,)
-        Its users, the most typical first.
+        Its users.
     quartiles : array (3, D), optional
         Lower quartile, median and upper quartile of their features.
     standing : array (D,), optional
@@ -58,29 +59,48 @@ class Profile:
     standing: Array | None
 
 
-def profile(
-    users: Users, membership: Array, features: Array | None, ranks: Array | None
-) -> Profile:
-    """A cluster of these users; ranks are :func:`ranks_of` the features."""
-    if features is None or ranks is None:
-        return Profile(users[np.argsort(-membership[users], kind="stable")], None, None)
-    quartiles = np.quantile(features[users], [0.25, 0.5, 0.75], axis=0)
-    below = (features < quartiles[1]).mean(axis=0)
-    equal = (features == quartiles[1]).mean(axis=0)
-    return Profile(_typical_first(users, membership, ranks), quartiles, below + 0.5 * equal)
+def profiles(groups: Sequence[Users], features: Array | None) -> list[Profile]:
+    """A profile for each of some clusters."""
+    if features is None:
+        return [Profile(users, None, None) for users in groups]
+    places = np.array([standings(values, groups) for values in features.T])
+    return [
+        Profile(users, np.quantile(features[users], [0.25, 0.5, 0.75], axis=0), places[:, k])
+        for k, users in enumerate(groups)
+    ]
 
 
-def _typical_first(users: Users, membership: Array, ranks: Array) -> Users:
-    """The surer half before the other; in both, those whose ranks are nearest to the medians
-    first."""
+def standings(values: Array, groups: Sequence[Users]) -> Array:
+    """The share of all users below the median of each group (K,), those who are equal counted half.
+
+    Missing values (NaN) do not count; a group that has no others stands in the middle.
+    """
+    known = np.sort(values[~np.isnan(values)])
+    found = np.full(len(groups), 0.5)
+    for k, users in enumerate(groups):
+        own = values[users][~np.isnan(values[users])]
+        if len(own):
+            ends = [np.searchsorted(known, np.median(own), side) for side in ("left", "right")]
+            found[k] = sum(ends) / (2 * len(known))
+    return found
+
+
+def typical_first(users: Users, membership: Array, ranks: Array | None) -> Users:
+    """The surer half before the other; in both, those whose ranks are nearest to the medians first.
+    Without ranks, the surest first."""
+    if ranks is None:
+        return users[np.argsort(-membership[users], kind="stable")]
     distance = np.abs(ranks[users] - np.median(ranks[users], axis=0)).mean(axis=1)
     doubtful = membership[users] < np.median(membership[users])
     return users[np.lexsort((distance, doubtful))]
 
 
 def ranks_of(features: Array) -> Array:
-    """Each feature's ranks, as shares of the users, ties in the middle."""
-    return np.asarray((rankdata(features, axis=0) - 0.5) / len(features))
+    """Each feature's ranks, as shares of the users, ties in the middle; where a cell is missing the
+    middle rank."""
+    known = ~np.isnan(features)
+    ranks = rankdata(np.where(known, features, np.inf), axis=0)
+    return np.where(known, (ranks - 0.5) / np.maximum(known.sum(axis=0), 1), 0.5)
 
 
 def separation(ranks: Array, labels: Labels) -> Array:

@@ -1,6 +1,6 @@
 """Imputation of missing and censored cells, given everything else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -85,9 +85,15 @@ class Imputation:
         Draws of each cell.
     """
 
-    def __init__(self, names: Sequence[str], users: Sequence[Any], parts: Sequence[Filled]) -> None:
-        """names: of the columns, in order."""
-        self._parts = list(parts)
+    def __init__(
+        self,
+        names: Sequence[str],
+        users: Sequence[Any],
+        parts: Sequence[Filled],
+        given: Any = None,
+    ) -> None:
+        """names: of the columns, in order. given: the table with the cells to fill in."""
+        self._parts, self._given = list(parts), given
         self._names = {name: place for place, name in enumerate(names)}
         self.users = list(users)
 
@@ -104,6 +110,37 @@ class Imputation:
         """The completed table in the user's units, a row per user; without columns that are
         ignored."""
         return self._completed([part.best for part in self._parts])
+
+    @cached_property
+    def table(self) -> Any:
+        """The completed table as the kind that ``impute`` got: a pandas table with its index, a
+        polars or Arrow table, an array, each with its columns, ignored ones too.
+
+        The same as ``frame`` if it got none, or several tables by name.
+        """
+        given, frame = self._given, self.frame
+        if given is None or isinstance(given, Mapping):
+            return frame
+        if isinstance(given, pd.DataFrame):
+            found = given.copy()
+            for place, name in enumerate(map(str, given.columns)):
+                if name in frame:
+                    found.isetitem(place, frame[name].set_axis(given.index))
+            return found
+        if hasattr(given, "with_columns"):  # polars
+            columns = {name: frame[name].tolist() for name in given.columns if name in frame}
+            return given.with_columns(type(given)(columns).get_columns())
+        if hasattr(given, "set_column"):  # Arrow
+            own = {name: given[name].to_pylist() for name in given.column_names}
+            return type(given).from_pydict(
+                {name: frame[name].tolist() if name in frame else own[name] for name in own}
+            )
+        numeric = all(pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes)
+        array = np.array(given, dtype=float if numeric else object)
+        for name, place in self._names.items():
+            if name in frame:
+                array[:, place] = frame[name]
+        return array
 
     def completed(self, draw: int) -> pd.DataFrame:
         """The table completed with one of the draws; analyze several of them for multiple
@@ -206,8 +243,8 @@ def _names(post: Posterior) -> list[str]:
     return list(dict.fromkeys([*listed, *others]))
 
 
-def imputed_of_fit(rng: np.random.Generator, post: Posterior) -> Imputation:
-    """The cells of the fit's users, from all draws that were kept whole."""
+def imputed_of_fit(rng: np.random.Generator, post: Posterior, given: Any = None) -> Imputation:
+    """The cells of the fit's users, from all draws that were kept whole. given: the table."""
     features = features_of(post)
     assert features is not None
     rows, parts = rows_by_table(post, np.arange(post.n_chains * post.n_draws)), []
@@ -216,7 +253,7 @@ def imputed_of_fit(rng: np.random.Generator, post: Posterior) -> Imputation:
         drawn = block.fill(rng, x, cells, rows[block.table])
         parts.append(Filled(block.columns, block.values(x), *cells, *drawn))
     users = post.tree["posterior"].coords["user"].values.tolist()
-    return Imputation(_names(post), users, parts)
+    return Imputation(_names(post), users, parts, given)
 
 
 def imputed_of_new(
@@ -226,9 +263,10 @@ def imputed_of_new(
     features: Features,
     n_draws: int,
     users: Sequence[Any],
+    given: Any,
 ) -> Imputation:
-    """The cells of new users: n_draws clusters of each by their probability, and cells drawn in
-    these."""
+    """The cells of new users, of a table given: n_draws clusters of each by their probability, and
+    cells drawn in these."""
     own = list(zip(post.blocks, features.cells, strict=True))
     unknown = [block.unknown(x) for block, x in own]
     draws: list[NDArray[Any]] = [np.empty((n_draws, len(rows))) for rows, _ in unknown]
@@ -245,4 +283,4 @@ def imputed_of_new(
     for b, (block, x) in enumerate(own):
         of_levels = [shares[b][i] for i in sorted(shares[b])] if block.has_shares else None
         parts.append(Filled(block.columns, block.values(x), *unknown[b], draws[b], of_levels))
-    return Imputation(_names(post), users, parts)
+    return Imputation(_names(post), users, parts, given)

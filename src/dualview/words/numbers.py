@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.columns import Column
-
 _ABSENT = "–"
 
 
@@ -19,11 +17,6 @@ def number(value: float, digits: int = 3) -> str:
     if "e" in text and abs(value) >= 1e-4:
         text = f"{value:,.6f}".rstrip("0")
     return _signed(text)
-
-
-def value_text(column: Column | None, value: float) -> str:
-    """A number, or the name of a level where an ordinal column has it."""
-    return number(value) if column is None or not column.levels else column.levels[int(value + 0.5)]
 
 
 def tenths(value: float) -> str:

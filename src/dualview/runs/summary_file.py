@@ -1,0 +1,49 @@
+"""summary.json in a run's folder: the clusters as they were when the fit ended, to be read at once.
+
+Nothing that computes is imported before it is needed.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from dualview._version import __version__
+from dualview.chains.run_folder import check_not_newer
+from dualview.files.digests import saved_digest
+from dualview.files.reading import readable_json
+from dualview.files.writing import write_json
+from dualview.words.clusters import Summary, summary_text
+
+FILE = "summary.json"
+
+
+def keep_summary(folder: Path, summary: Summary) -> None:
+    """Write the summary of the posterior that is in the folder."""
+    write_json(folder / FILE, {**_made_of(folder), "summary": summary})
+
+
+def summary_of_run(folder: Path) -> Summary:
+    """The summary of a finished run: the one that was kept, made anew where it is of another
+    posterior or of another version."""
+    if (folder / FILE).is_file() and (folder / "posterior.nc").is_file():
+        check_not_newer(folder)
+        with readable_json(folder / FILE, "Delete it: it will be made again.") as content:
+            made_of = _made_of(folder)
+            if None not in made_of.values() and made_of.items() <= content.items():
+                return dict(content["summary"])
+    from dualview.posterior.summaries import summarize
+    from dualview.runs.run import load_run
+
+    return summarize(load_run(folder).posterior_)
+
+
+def _made_of(folder: Path) -> dict[str, Any]:
+    return {"version": __version__, "posterior": saved_digest(folder / "posterior.nc")}
+
+
+def text_for_commands(summary: Summary) -> str:
+    """The summary in words, with options of the command line in place of parameters."""
+    verdict = summary["verdict"].replace("(n_warmup, n_draws)", "(--warmup, --draws)")
+    verdict = re.sub(r"\(max_time(=\d+)?, max_draws\)", "(--max-time, --max-draws)", verdict)
+    verdict = verdict.replace("plots.traces", "the pictures of 'dualview plot'")
+    return summary_text(summary | {"verdict": verdict})
