@@ -44,4 +44,6 @@ def test_a_cluster_that_falls_apart_and_two_that_are_one() -> None:
 
 def test_a_partition_that_is_one_of_many() -> None:
     z = np.random.default_rng(0).integers(0, 4, (60, 10))
-    assert text_of(z, partition.least_loss(z, "vi")).startswith("These clusters are not settled")
+    assert text_of(z, partition.least_loss(z, "vi").labels).startswith(
+        "These clusters are not settled"
+    )

@@ -77,7 +77,7 @@ class PartitionEstimates(FitFacts):
             found = (
                 partitions.by_size(z[partitions.dahl(z)])
                 if method == "dahl"
-                else partitions.least_loss(z, method)
+                else partitions.least_loss(z, method).labels
             )
             self._partitions[method] = (
                 found if len(labels) == 1 else _renumbered(found, self.n_users)
