@@ -115,7 +115,7 @@ def test_membership_is_the_mean_similarity_to_the_other_members() -> None:
 
 def test_ball_holds_the_stated_share_of_draws() -> None:
     z = noisy_draws(6, n_draws=200, n_users=20)
-    estimate = partition.estimate(z, partition.least_loss(z, "vi").labels, "vi", 0.9)
+    estimate = partition.estimate(z, partition.least_loss(z, "vi"), "vi", 0.9)
     distances = partition.Draws(z, "vi").distances(estimate.labels)
     assert 0.9 <= estimate.inside.mean() <= 1.0
     assert (distances[estimate.inside] <= estimate.radius).all()
@@ -129,7 +129,7 @@ def test_ball_holds_the_stated_share_of_draws() -> None:
 def test_certain_posterior_gives_its_partition_back() -> None:
     z = np.tile([0, 0, 1, 1, 1, 2], (10, 1))
     for loss in partition.LOSSES:
-        estimate = partition.estimate(z, partition.least_loss(z, loss).labels, loss, 0.95)
+        estimate = partition.estimate(z, partition.least_loss(z, loss), loss, 0.95)
         np.testing.assert_array_equal(estimate.labels, [1, 1, 0, 0, 0, 2])
         assert estimate.expected_loss == 0
         assert estimate.radius == 0
@@ -208,6 +208,6 @@ def test_bad_arguments() -> None:
     with pytest.raises(InputError, match="one of binder, vi; got 'rand'"):
         partition.Draws(z, "rand")
     with pytest.raises(InputError, match=r"between 0 and 1; got 1\.5"):
-        partition.estimate(z, z[0], "vi", 1.5)
+        partition.estimate(z, partition.Found(z[0], True), "vi", 1.5)
     with pytest.raises(InputError, match="the limit is 5000 users"):
         partition.similarity(np.zeros((1, 5001), dtype=int))

@@ -62,7 +62,9 @@ def fit_gibbs(
     facts = {}
     if drawn.failures:
         facts["failures"] = _failures_text(drawn.failures, parameters.n_chains, fit, folder)
-    return fit.posterior(drawn.records, drawn.length, facts), None
+    post = fit.posterior(drawn.records, drawn.length, facts)
+    monitor.tell(post)
+    return post, None
 
 
 def _failures_text(

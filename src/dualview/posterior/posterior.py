@@ -29,10 +29,12 @@ _INSIDE = {
     "components",
     "convergence_status",
     "data",
+    "estimated",
     "flat_acts",
     "has_features",
     "judged",
     "observations",
+    "rows",
     "scalars",
     "tree",
 }

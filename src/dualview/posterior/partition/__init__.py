@@ -26,7 +26,7 @@ _MOST_PAIRS = 2e7  # draws × draws × users that are compared to find a draw to
 _MOST_PLACES = 2e9  # draws × users × clusters that a search looks at in a pass
 _PASSES = 400  # over all users that a search with limits should be able to make
 _FEWEST = 100  # draws that starts look at, where there are as many
-_MOST_CELLS = 1e8  # draws × clusters × clusters that a search counts users in, of 12 bytes each
+_MOST_CELLS = 5e7  # draws × clusters × clusters that a search counts users in, of 12 bytes each
 _SLICE = 2e7  # places between two looks at the clock
 _STEPS = 16  # parts that the comparison of draws with draws is cut into
 LOSSES = ("binder", "vi")
@@ -55,6 +55,9 @@ class PartitionEstimate:
         Which draws lie in the ball.
     farthest : array (U,)
         The partition of the ball that is farthest from the estimate.
+    finished : bool
+        Whether the search for the estimate came to its end; if not, ``partition(max_time=...)``
+        searches on.
     """
 
     labels: Labels
@@ -65,6 +68,7 @@ class PartitionEstimate:
     radius: float
     inside: NDArray[np.bool_]
     farthest: Labels
+    finished: bool
 
 
 def similarity(z: NDArray[np.integer]) -> Array:
@@ -179,6 +183,13 @@ class Limits(NamedTuple):
 
 
 IN_A_FIT, FULL = Limits(), Limits(n_starts=24, n_draws=math.inf, work=math.inf)
+_SHARE = 0.04  # of the time that a fit may take
+_SHARE_OF_STARTS = 0.7  # of the time that a search may take
+
+
+def limits_in_fit(max_time: float | None) -> Limits:
+    """The limits of the search at the end of a fit with a limit of time, or without."""
+    return IN_A_FIT if max_time is None else IN_A_FIT._replace(seconds=_SHARE * max_time)
 
 
 class Found(NamedTuple):
@@ -189,11 +200,27 @@ class Found(NamedTuple):
     finished: bool
 
 
+@dataclass
+class _Clock:
+    """When a search must end, in seconds of the monotonic clock."""
+
+    end: float
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self.end
+
+
 def least_loss(
-    z: NDArray[np.integer], loss: str, limits: Limits = IN_A_FIT, *, seed: int = 0
+    z: NDArray[np.integer],
+    loss: str,
+    limits: Limits = IN_A_FIT,
+    *,
+    known: Labels | None = None,
+    seed: int = 0,
 ) -> Found:
     """The partition with the least expected loss that a search finds: never worse than the draw
-    that it starts from.
+    that it starts from, nor than a partition that is known.
 
     Users move one at a time to where the loss is least until nobody moves, from the best of the
     draws (of some, evenly spread, where there are thousands) and from users taken in random order
@@ -202,25 +229,38 @@ def least_loss(
     users the draws that count are some of them, too. What the limits cut short ends with the best
     so far.
     """
-    until = time.monotonic() + limits.seconds
+    began = time.monotonic()
     z = _some(z)
-    draws, start = Draws(z, loss), best_draw(z, loss)
+    draws, start = Draws(z, loss), best_draw(z, loss) if known is None else known
     affordable = max(_FEWEST, limits.work / (_PASSES * z.shape[1] * draws.n_labels))
     n_few = int(min(len(z), limits.n_draws, affordable))
     few = draws if n_few == len(z) else Draws(_spread(z, n_few), loss)
-    starts = [start, *(np.full_like(start, -1) for _ in range(limits.n_starts))]
-    generators = [np.random.default_rng([seed, i]) for i in range(len(starts) + 1)]
-    work = limits.work / (2 * len(starts))
-    ends = list(
-        parallel.apply(
-            lambda i: _descend(generators[i], few, starts[i], work, until), range(len(starts))
-        )
-    )
+    work, clock = limits.work / 2, _Clock(began + _SHARE_OF_STARTS * limits.seconds)
+    ends = _descend_from_all(few, start, limits.n_starts, work, clock, seed)
     whole = [end.labels for end in ends if end.labels.min() >= 0]
     best = min(whole, key=lambda labels: float(few.distances(labels).mean()))
-    last = _descend(generators[-1], draws, best, limits.work / 2, until)
+    clock.end = began + limits.seconds
+    last = _descend(np.random.default_rng(seed), draws, best, work, clock)
     labels = min(start, last.labels, key=lambda labels: float(draws.distances(labels).mean()))
     return Found(by_size(labels), last.finished and all(end.finished for end in ends))
+
+
+def _descend_from_all(
+    draws: Draws, start: Labels, n_starts: int, work: float, clock: _Clock, seed: int
+) -> list[Found]:
+    """Where the search ends from a partition, and from users who are taken one after the other, so
+    many times; on all cores."""
+    starts = [start, *(np.full_like(start, -1) for _ in range(n_starts))]
+
+    def descend(i: int) -> Found:
+        rng = np.random.default_rng([seed, i])
+        return _descend(rng, draws, starts[i], work / len(starts), clock)
+
+    try:
+        return list(parallel.apply(descend, range(len(starts))))
+    except BaseException:
+        clock.end = -math.inf  # Ctrl-C leaves no thread at work
+        raise
 
 
 def _some(z: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -237,7 +277,7 @@ def _spread(z: NDArray[np.integer], most: int) -> NDArray[np.integer]:
 
 
 def _descend(
-    rng: np.random.Generator, draws: Draws, start: Labels, work: float, until: float
+    rng: np.random.Generator, draws: Draws, start: Labels, work: float, clock: _Clock
 ) -> Found:
     """Where the search ends that starts at a partition; −1 stands for users who are nowhere yet.
 
@@ -245,6 +285,8 @@ def _descend(
     has used up its work ends with the users that it is at, one that has used up its time at once.
     """
     candidate, n_users = start.copy(), len(start)
+    if clock.is_over:
+        return Found(candidate, False)
     capacity = min(n_users, max(draws.n_labels, int(start.max()) + 1) + 2)
     tables = np.zeros((len(draws.z), draws.n_labels, capacity), dtype=np.int32)
     growths = np.zeros(tables.shape)
@@ -256,7 +298,7 @@ def _descend(
     while work > 0:
         before = candidate.copy()
         for first in range(0, len(order), step):
-            if time.monotonic() > until:
+            if clock.is_over:
                 return Found(candidate, False)
             work -= search.improve(
                 order[first : first + step],
@@ -276,12 +318,12 @@ def _descend(
 
 
 def estimate(
-    z: NDArray[np.integer], labels: Labels, loss: str, probability: float
+    z: NDArray[np.integer], found: Found, loss: str, probability: float
 ) -> PartitionEstimate:
     """Expected loss, memberships and credible ball of a partition."""
     if not 0 < probability < 1:
         raise InputError(f"The ball's probability lies between 0 and 1; got {probability!r}.")
-    draws = Draws(z, loss)
+    draws, labels = Draws(z, loss), found.labels
     distances = draws.distances(labels)
     radius = float(np.quantile(distances, probability, method="higher"))
     inside = distances <= radius
@@ -295,4 +337,5 @@ def estimate(
         radius,
         inside,
         by_size(farthest),
+        found.finished,
     )
