@@ -1,5 +1,6 @@
 """Do default fits end with a passed verdict, and when? ``python -m benchmarks.finished [seeds]
-[scenario ...]``.
+[scenario ...]``;
+``python -m benchmarks.finished shares [users draws chains]``: where the CPU time of a fit goes.
 
 Each scenario of the paper, 50 users and 100 threads, in 20 worlds or as many as are asked for, each
 with a sampler's seed of its own: fits with default settings, one after the other, with as many
@@ -7,6 +8,10 @@ chains at a time as there are cores. Seconds are of the whole fit, looks and ver
 is compiled is compiled before. A fit that has not passed ends at the default limit of draws. The
 last columns say how good a finished fit is: the adjusted Rand index of its partition estimate
 against the truth.
+
+The shares are those of chains of fixed length (50 users, two chains of 18,000 draws after 2,000
+iterations, unless asked otherwise): the chains and the posterior of their draws, the partition
+estimate and what else follows from the posterior, and the verdict.
 """
 
 import math
@@ -20,6 +25,10 @@ from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 from benchmarks import mixing
+from dualview.inputs.data import checked_data
+from dualview.inputs.fits import fit_model, warn_of_fit
+from dualview.inputs.parameters import Parameters
+from dualview.inputs.problem import build_model
 
 
 class Fit(NamedTuple):
@@ -44,6 +53,31 @@ def fitted(scenario: str, seed: int) -> Fit:
     share = post.length.n_warmup / post.length.n_iterations
     rand = float(adjusted_rand_score(forum.labels, model.labels_))
     return Fit(post.converged, seconds, cpu, post.length.n_iterations, share, rand)
+
+
+def shares(n_users: int, n_draws: int, n_chains: int) -> None:
+    """Print CPU seconds of the parts of one fit, and their shares."""
+    forum = dv.datasets.agreement(n_users, 2 * n_users, seed=1)
+    behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+    for n in (100, n_draws):  # the first compiles
+        parameters = dv.DualViewMixture(
+            engine=dv.Gibbs(n_warmup=n // 9), n_draws=n, n_chains=n_chains
+        )
+        given = Parameters.of(parameters)
+        problem = build_model(given, checked_data(parameters, forum.features, behavior))
+        marks = [time.process_time()]
+        post = fit_model(given, problem)[0]
+        marks.append(time.process_time())
+        labels = dv.DualViewMixture.from_posterior(post).labels_
+        marks.append(time.process_time())
+        warn_of_fit(post, labels)
+        marks.append(time.process_time())
+    seconds = np.diff(marks)
+    print(
+        f"{n_users} users, {n_chains} chains of {n_draws:,} draws: {seconds.sum():.2f} CPU seconds"
+    )
+    for name, own in zip(("chains", "estimate", "verdict"), seconds, strict=True):
+        print(f"{name:10s} {own:8.2f} s {own / seconds.sum():6.1%}")
 
 
 def line(scenario: str, fits: list[Fit]) -> str:
@@ -86,4 +120,7 @@ def main(n_seeds: int, scenarios: list[str]) -> None:
 if __name__ == "__main__":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if sys.argv[1:2] == ["shares"]:
+            shares(*(int(text) for text in (sys.argv[2:] or ("50", "18000", "2"))))
+            sys.exit()
         main(int(sys.argv[1]) if len(sys.argv) > 1 else 20, sys.argv[2:] or list(mixing.SCENARIOS))

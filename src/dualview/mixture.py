@@ -32,6 +32,7 @@ from dualview.posterior import Posterior
 from dualview.posterior.checks.checking import checks_of
 from dualview.posterior.checks.model_checks import Checks
 from dualview.posterior.observations import observations_of
+from dualview.posterior.partition import DEFAULT, limits_in_fit
 from dualview.posterior.summaries import ClusterTable, summarize
 from dualview.predictions import Placement, Predictions
 from dualview.settings import Gibbs, Variational
@@ -66,8 +67,8 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         further apart.
     max_time : float, optional
         Seconds after which chains end even without convergence; the compilation at the first fit on
-        a machine does not count. The draws then depend on the machine's speed;
-        ``posterior_.length`` says so. None: no limit.
+        a machine does not count. The search for ``labels_`` then takes up to 4 % of it more. The
+        draws then depend on the machine's speed; ``posterior_.length`` says so. None: no limit.
     engine : "gibbs", "variational", Gibbs or Variational
         "gibbs": Markov chains that sample the posterior, until they have converged. "variational":
         a mean-field approximation, found by coordinate ascent from n_chains starts, with n_draws
@@ -347,6 +348,7 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         self._stream = stream
         self._placement = Placement(posterior)
         self.behavior_ = behavior
+        posterior.estimated(DEFAULT, limits_in_fit(self.max_time))
         self.labels_ = posterior.partition()
         self.behavior_labels_ = posterior.behavior_partition()
         self.n_clusters_ = int(self.labels_.max()) + 1

@@ -12,6 +12,7 @@ from typing import Any
 import distributed
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 
 import dualview as dv
@@ -20,6 +21,7 @@ from dualview.chains.checkpoint import ChainFiles
 from dualview.chains.schedule import schedule_of
 from dualview.engines.gibbs import engine as gibbs
 from dualview.errors import FileError, InputError
+from dualview.posterior.diagnostics.convergence import ConvergenceMonitor
 from dualview.settings import Settings
 
 FORUM = dv.datasets.agreement(20, 40, seed=0)
@@ -77,6 +79,25 @@ def test_it_ends_when_the_verdict_passes_and_not_before(good: dv.Posterior) -> N
     assert re.search(r"^Not converged\. Run .*\(max_time=\d+, max_draws\)", before.verdict())
     loaded = dv.Posterior(before.tree)  # by another session, which does not know how long it took
     assert "(max_time, max_draws)" in loaded.verdict()
+
+
+def test_the_verdict_repeats_no_diagnostics_of_the_last_look(
+    good: dv.Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A posterior is told what the last look found, which is what it would find itself."""
+    told = []
+
+    def tell(monitor: ConvergenceMonitor, post: dv.Posterior) -> None:
+        whole(monitor, post)
+        told.append(dict(post.rows))
+
+    whole = ConvergenceMonitor.tell
+    monkeypatch.setattr(ConvergenceMonitor, "tell", tell)
+    fit(**SETTINGS, n_jobs=1)
+    fresh = dv.Posterior(good.tree)
+    assert fresh.rows == {}
+    pd.testing.assert_frame_equal(fresh._table, good._table)
+    assert told == [fresh.rows]
 
 
 def test_draws_are_those_of_a_fixed_length_thinned(good: dv.Posterior) -> None:

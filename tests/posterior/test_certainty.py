@@ -9,8 +9,8 @@ from dualview.posterior.partition.certainty import certainty_text, moved
 LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2])
 
 
-def text_of(z: np.ndarray, labels: np.ndarray = LABELS) -> str:
-    return certainty_text(z, partition.estimate(z, labels, "vi", 0.95))
+def text_of(z: np.ndarray, labels: np.ndarray = LABELS, finished: bool = True) -> str:
+    return certainty_text(z, partition.estimate(z, partition.Found(labels, finished), "vi", 0.95))
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,13 @@ def test_a_cluster_that_falls_apart_and_two_that_are_one() -> None:
 
 def test_a_partition_that_is_one_of_many() -> None:
     z = np.random.default_rng(0).integers(0, 4, (60, 10))
-    assert text_of(z, partition.least_loss(z, "vi")).startswith("These clusters are not settled")
+    assert text_of(z, partition.least_loss(z, "vi").labels).startswith(
+        "These clusters are not settled"
+    )
+
+
+def test_a_search_that_was_cut_short_is_said_first() -> None:
+    z = np.random.default_rng(0).integers(0, 4, (60, len(LABELS)))
+    text = text_of(z, finished=False)
+    assert text.startswith("The search for these clusters was cut short")
+    assert text.endswith(text_of(z))

@@ -1,6 +1,7 @@
 """Posteriors on disk."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import xarray as xr
 
 import dualview as dv
 from dualview.errors import FileError, InputError
+from dualview.posterior import partition
 from dualview.posterior.draws.files import content_digest
 
 
@@ -177,3 +179,51 @@ def test_unknown_name(posterior: dv.Posterior) -> None:
         posterior["beta"]
     assert "alpha" in posterior
     assert "beta" not in posterior
+
+
+def test_estimates_are_saved_and_not_searched_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a posterior of its own, so that no other test sees what it keeps."""
+    forum = dv.datasets.agreement(12, 20, seed=0)
+    model = dv.DualViewMixture(n_warmup=20, n_draws=20, n_chains=2).fit(forum.features)
+    post = model.posterior_
+    cut_short = partition.Found(post.partition("binder"), False)
+    post._keep("binder", cut_short)
+    post.save(tmp_path / "run.nc")
+    again = dv.load(tmp_path / "run.nc")
+    monkeypatch.setattr(partition, "least_loss", None)
+    for method in partition.LOSSES:
+        np.testing.assert_array_equal(again.partition(method), post.partition(method))
+    assert again.partition_estimate("vi").finished
+    assert not again.partition_estimate("binder").finished
+
+
+def test_a_search_can_be_continued(posterior: dv.Posterior) -> None:
+    draws = partition.Draws(posterior.flat("z"), "vi")
+    before = draws.distances(posterior.partition("vi")).mean()
+    better = posterior.partition("vi", max_time=np.inf)
+    assert draws.distances(better).mean() <= before + 1e-12
+    assert posterior.partition_estimate("vi").finished
+    np.testing.assert_array_equal(posterior.partition(), better)
+    with pytest.raises(InputError, match="'dahl' compares all draws: leave max_time out"):
+        posterior.partition("dahl", max_time=1.0)
+    with pytest.raises(InputError, match="max_time must be a positive number; got -1"):
+        posterior.partition("vi", max_time=-1)
+
+
+def test_a_fit_with_a_limit_of_time_limits_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def search(z: Any, loss: str, limits: partition.Limits) -> partition.Found:
+        asked.append((loss, limits))
+        return partition.Found(np.zeros(z.shape[1], dtype=np.int64), False)
+
+    monkeypatch.setattr(partition, "least_loss", search)
+    forum = dv.datasets.agreement(12, 20, seed=0)
+    engine = dv.Gibbs(n_warmup=20, max_draws=20)
+    model = dv.DualViewMixture(engine=engine, n_draws=20, n_chains=2, max_time=50.0)
+    model.fit(forum.features)
+    assert asked == [("vi", partition.limits_in_fit(50.0))]
+    assert asked[0][1].seconds == pytest.approx(2.0)
+    assert not model.posterior_.partition_estimate().finished

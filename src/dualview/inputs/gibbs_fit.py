@@ -64,6 +64,7 @@ def fit_gibbs(
         facts["failures"] = _failures_text(drawn.failures, parameters.n_chains, fit, folder)
     post = fit.posterior(drawn.records, drawn.length, facts)
     post.pace = drawn.pace
+    monitor.tell(post)
     return post, None
 
 

@@ -5,7 +5,7 @@ compares the first tenth of a chain with its second half.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from dualview.chains.schedule import ConvergenceStatus
 from dualview.errors import InputError
 
 Array = NDArray[np.float64]
+Row = dict[str, float]
 
 _LARGE_R_HAT = 100  # of chains that hardly move
 R_HAT_LIMIT = 1.01
@@ -37,23 +38,24 @@ def _array_stats() -> Any:
 def table(scalars: Mapping[str, Array], brief: bool = False) -> pd.DataFrame:
     """A row per scalar: mean, sd, R̂, bulk and tail effective size; unless brief, Geweke's z and
     autocorrelation time too."""
-    rows = {name: _row(np.asarray(values, dtype=float), brief) for name, values in scalars.items()}
+    rows = {name: row(np.asarray(values, dtype=float), brief) for name, values in scalars.items()}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def _row(values: Array, brief: bool) -> dict[str, float]:
+def row(values: Array, brief: bool) -> Row:
+    """What :func:`table` says of one scalar (chain, draw)."""
     constant = bool(np.ptp(values) == 0)
     short = values.shape[1] < 4
-    row = {
+    found = {
         "mean": float(values.mean()),
         "sd": float(values.std(ddof=1)) if values.size > 1 else 0.0,
     }
     if short:
-        return row | dict.fromkeys(
+        return found | dict.fromkeys(
             ("r_hat", "ess_bulk", "ess_tail", "geweke_z", "autocorrelation_time"), float("nan")
         )
     if constant:
-        return row | {
+        return found | {
             "r_hat": 1.0,
             "ess_bulk": float(values.size),
             "ess_tail": float(values.size),
@@ -61,14 +63,14 @@ def _row(values: Array, brief: bool) -> dict[str, float]:
             "autocorrelation_time": 1.0,
         }
     bulk = _ess(values, "bulk")
-    row |= {
+    found |= {
         "r_hat": _r_hat(values),
         "ess_bulk": bulk,
         "ess_tail": _finite(_ess(values, "tail"), bulk),
     }
     if brief:
-        return row
-    return row | {
+        return found
+    return found | {
         "geweke_z": geweke(values),
         "autocorrelation_time": values.size / _ess(values, "mean"),
     }
@@ -186,13 +188,14 @@ def status(diagnostics: pd.DataFrame) -> ConvergenceStatus:
 def verdict(
     diagnostics: pd.DataFrame,
     n_chains: int,
-    chain_distance: float | None = None,
+    chain_distance: Callable[[], float | None] = lambda: None,
     longer: str = "Run longer (n_warmup, n_draws)",
 ) -> tuple[bool, str]:
     """Whether the run can be trusted, and one readable paragraph: what to do, and what has not
     converged.
 
-    longer: how much, and by which settings.
+    chain_distance: asked where something has not converged. longer: how much, and by which
+    settings.
     """
     if diagnostics["r_hat"].isna().any():
         return False, TOO_FEW
@@ -223,9 +226,10 @@ def verdict(
     held_up = "; ".join(parts)
     chains = "" if n_chains >= 4 else " Use at least four chains."
     text = f"Not converged. {longer}.{chains} {held_up[0].upper()}{held_up[1:]}."
-    if chain_distance is not None and chain_distance > 0.1:
+    distance = chain_distance()
+    if distance is not None and distance > 0.1:
         text += (
-            f" The chains' own partitions differ (mean distance {chain_distance:.2f}): they "
+            f" The chains' own partitions differ (mean distance {distance:.2f}): they "
             "may sit in different modes."
         )
     return False, f"{text} Look at plots.traces."

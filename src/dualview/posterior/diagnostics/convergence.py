@@ -13,6 +13,7 @@ from dualview.chains.schedule import ConvergenceStatus, Length
 from dualview.chains.storage import Record
 from dualview.posterior import diagnostics
 from dualview.posterior import partition as partitions
+from dualview.posterior.diagnostics import Row
 from dualview.posterior.diagnostics.scalars import scalars
 from dualview.posterior.draws.fit_facts import FitFacts
 
@@ -64,8 +65,20 @@ class Convergence(FitFacts):
         return self.scalars(n_anchors=_FEW_ANCHORS)
 
     @cached_property
+    def rows(self) -> dict[str, Row]:
+        """Diagnostics of the scalars that the verdict has looked at so far, by name."""
+        return {}
+
+    def _brief(self, names: list[str]) -> pd.DataFrame:
+        """Brief diagnostics of some of these scalars; of each they are made once."""
+        for name in names:
+            if name not in self.rows:
+                self.rows[name] = diagnostics.row(self._few_scalars[name], brief=True)
+        return pd.DataFrame.from_dict({name: self.rows[name] for name in names}, orient="index")
+
+    @property
     def _table(self) -> pd.DataFrame:
-        return diagnostics.table(self._few_scalars, brief=True)
+        return self._brief(list(self._few_scalars))
 
     @cached_property
     def judged(self) -> tuple[bool, str]:
@@ -76,7 +89,7 @@ class Convergence(FitFacts):
         if diagnostics.are_too_few(self.n_chains * self.n_draws):
             return False, diagnostics.TOO_FEW
         return diagnostics.verdict(
-            self._table, self.n_chains, self.chain_distance(), self._longer_text()
+            self._table, self.n_chains, self.chain_distance, self._longer_text()
         )
 
     def seconds_more(self) -> float | None:
@@ -100,12 +113,20 @@ class Convergence(FitFacts):
 
     def chain_distance(self) -> float | None:
         """Mean variation of information between the chains' own partition estimates, as a share of
-        ln U; None for one chain."""
+        ln U; None for one chain.
+
+        A chain's own is the draw that is closest to its similarity in squared error, of up to some
+        hundred draws, evenly spread.
+        """
+        return self._chain_distance
+
+    @cached_property
+    def _chain_distance(self) -> float | None:
         if self.n_chains == 1:
             return None
-        own = np.array([chain[partitions.dahl(chain)] for chain in self["z"]])
+        own = np.array([partitions.best_draw(chain, "binder") for chain in self["z"]])
         draws = partitions.Draws(own, "vi")
-        distances = np.array([draws.distances(labels.astype(np.int64)) for labels in draws.z])
+        distances = np.array([draws.distances(labels) for labels in own])
         off = ~np.eye(len(own), dtype=bool)
         return float(distances[off].mean() / np.log(self.n_users))
 
@@ -129,19 +150,29 @@ class ConvergenceMonitor:
     ) -> None:
         self._make, self._watcher = make, watcher
         self._worst = ""
+        self._seen: tuple[Length, int, dict[str, Row]] | None = None
 
     def __call__(self, records: list[Record], length: Length) -> ConvergenceStatus:
         post = self._make(records, length)
+        self._seen = length, post.n_chains, post.rows
         if self._watcher is None:
             return self._brief_status(post)
         status = post.convergence_status()
         self._watcher.looked(status, length)
         return status
 
+    def tell(self, post: Convergence) -> None:
+        """Let a posterior know what was found when its draws were looked at, if they were."""
+        if self._seen is None or post.length is None:
+            return
+        length, n_chains, rows = self._seen
+        if length._replace(ended=post.length.ended) == post.length and n_chains == post.n_chains:
+            post.rows.update(rows)
+
     def _brief_status(self, post: Convergence) -> ConvergenceStatus:
-        scalars, found = post._few_scalars, []
-        for name in sorted(scalars, key=lambda name: name != self._worst):
-            found.append(diagnostics.status(diagnostics.table({name: scalars[name]}, brief=True)))
+        found: list[ConvergenceStatus] = []
+        for name in sorted(post._few_scalars, key=lambda name: name != self._worst):
+            found.append(diagnostics.status(post._brief([name])))
             if not found[-1].good:
                 self._worst = name
                 return found[-1]

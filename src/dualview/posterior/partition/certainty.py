@@ -10,6 +10,10 @@ from dualview.posterior.partition import Labels, PartitionEstimate
 _MOST_DRAWS = 500  # that are compared with the estimate
 _UNSETTLED = 0.25  # a share of users that half of the draws place otherwise
 _MOST_CHANGES = 3  # named
+_CUT_SHORT = (
+    "The search for these {noun}s was cut short; they are the best found until then, and "
+    "posterior_.partition(max_time=60) in Python searches on. "
+)
 _PART = 0.15  # of a cluster's users, at least, that are worth a word
 
 
@@ -34,10 +38,16 @@ def certainty_text(
     z: NDArray[np.integer], estimate: PartitionEstimate, noun: str = "cluster"
 ) -> str:
     """What half of the draws and nearly all of them do with the users, and what the farthest
-    partition of the ball changes.
+    partition of the ball changes; before it, where the search for the estimate was cut short, a
+    sentence that says so.
 
     A partition of which half of the draws place many users otherwise is called unsettled.
     """
+    unfinished = "" if estimate.finished else _CUT_SHORT.format(noun=noun)
+    return unfinished + _scatter_text(z, estimate, noun)
+
+
+def _scatter_text(z: NDArray[np.integer], estimate: PartitionEstimate, noun: str) -> str:
     labels, n_users = estimate.labels, len(estimate.labels)
     draws = z[np.linspace(0, len(z) - 1, min(len(z), _MOST_DRAWS)).round().astype(int)]
     numbers = np.array([moved(labels, draw) for draw in draws])

@@ -1,18 +1,22 @@
 """Point estimates of the partition from draws, and users who look like one cluster and act like
 another."""
 
-from functools import cached_property
+import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from numpy.typing import NDArray
 
+from dualview.checks import positive_number
 from dualview.errors import InputError
 from dualview.posterior import partition as partitions
 from dualview.posterior.draws.fit_facts import FitFacts
 
 Array = NDArray[np.float64]
+
+_GROUP = "partition_estimates"  # of the tree
 
 
 class PartitionEstimates(FitFacts):
@@ -23,16 +27,27 @@ class PartitionEstimates(FitFacts):
         users."""
         return partitions.similarity(self.flat("z"))
 
-    def partition(self, method: str = partitions.DEFAULT) -> partitions.Labels:
+    def partition(
+        self, method: str = partitions.DEFAULT, *, max_time: float | None = None
+    ) -> partitions.Labels:
         """A point estimate of the partition, clusters numbered from the largest.
 
         "vi", "binder": the partition that minimizes the posterior expected variation of information
         or Binder loss, found by a search. "dahl": the draw with the smallest squared distance to
         the similarity matrix (Dahl 2006).
+
+        The search is made once, with limits, and kept: a fit makes that for "vi", in a small share
+        of its ``max_time`` if it has one. It is never worse than the best draw that it looks at,
+        and ``partition_estimate().finished`` says whether it came to its end. max_time: search on
+        for up to so many seconds, from more starts and over all draws (``math.inf``: to the end).
+        What is better is kept for all later questions; ``labels_`` of an estimator stay those of
+        its fit.
         """
         if not isinstance(method, str) or method not in partitions.METHODS:
             raise InputError(f"partition takes 'vi', 'binder' or 'dahl'; got {method!r}.")
-        return self._estimated(method)[: self.n_users].copy()
+        if max_time is not None:
+            self._search_on(method, max_time)
+        return self.estimated(method).labels[: self.n_users].copy()
 
     def behavior_partition(self, method: str = partitions.DEFAULT) -> partitions.Labels:
         """The same by behavior where users need not act as they look, clusters numbered as in
@@ -43,7 +58,7 @@ class PartitionEstimates(FitFacts):
         """
         if "z_behavior" not in self:
             return self.partition(method)
-        return self._estimated(method)[-self.n_users :].copy()
+        return self.estimated(method).labels[-self.n_users :].copy()
 
     def table_partition(self, table: str, method: str = partitions.DEFAULT) -> partitions.Labels:
         """The same by one of several tables of features, which have labels of their own, by its
@@ -58,36 +73,65 @@ class PartitionEstimates(FitFacts):
         if "z_tables" not in self:
             return self.partition(method)
         first = (1 + self.spec.layout.names.index(table)) * self.n_users
-        return self._estimated(method)[first : first + self.n_users].copy()
+        return self.estimated(method).labels[first : first + self.n_users].copy()
 
-    def _estimated(self, method: str) -> partitions.Labels:
-        """The estimate for all labels together, (U,); where views may disagree those by features,
-        then those by behavior.
+    def estimated(
+        self, method: str, limits: partitions.Limits = partitions.IN_A_FIT
+    ) -> partitions.Found:
+        """The estimate for all labels together; made within the limits unless it is known.
 
-        Where several tables have labels of their own, those by behavior come first, then those by
-        each table.
+        Where views may disagree, labels by features come first, then those by behavior; where
+        several tables have labels of their own, those by behavior come first, then those by each
+        table.
         """
-        if method not in self._partitions:
-            labels = [self.flat("z")]
-            if "z_behavior" in self:
-                labels.append(self.flat("z_behavior"))
-            if "z_tables" in self:
-                labels += list(np.moveaxis(self.flat("z_tables"), 1, 0))
-            z = np.hstack(labels)
-            found = (
-                partitions.by_size(z[partitions.dahl(z)])
+        kept = self._tree.children.get(_GROUP)
+        if kept is None or method not in kept:
+            z = self._all_labels()
+            self._keep(
+                method,
+                partitions.Found(partitions.by_size(z[partitions.dahl(z)]), True)
                 if method == "dahl"
-                else partitions.least_loss(z, method)
+                else partitions.least_loss(z, method, limits),
             )
-            self._partitions[method] = (
-                found if len(labels) == 1 else _renumbered(found, self.n_users)
-            )
-        return self._partitions[method]
+        found = self._tree[_GROUP][method]
+        return partitions.Found(
+            np.asarray(found.values).reshape(-1),
+            method not in self._tree[_GROUP].attrs["cut_short"],
+        )
 
-    @cached_property
-    def _partitions(self) -> dict[str, partitions.Labels]:
-        """Estimates that were asked for, by method."""
-        return {}
+    def _search_on(self, method: str, max_time: float) -> None:
+        """Search further than before, and keep what is better."""
+        if method == "dahl":
+            raise InputError(
+                "max_time is for searches, and 'dahl' compares all draws: leave max_time out, or "
+                "ask for 'vi' or 'binder'."
+            )
+        seconds = max_time if max_time == math.inf else positive_number(max_time, "max_time")
+        limits = partitions.FULL._replace(seconds=seconds)
+        known = self.estimated(method).labels
+        self._keep(
+            method, partitions.least_loss(self._all_labels(), method, limits, known=known, seed=1)
+        )
+
+    def _all_labels(self) -> NDArray[np.integer]:
+        """The draws of all labels of a user side by side, (S, U) or several times as wide."""
+        labels = [self.flat("z")]
+        if "z_behavior" in self:
+            labels.append(self.flat("z_behavior"))
+        if "z_tables" in self:
+            labels += list(np.moveaxis(self.flat("z_tables"), 1, 0))
+        return np.hstack(labels)
+
+    def _keep(self, method: str, found: partitions.Found) -> None:
+        """Note an estimate in the tree, with which it is saved."""
+        group = self._tree.children.get(_GROUP)
+        kept = xr.Dataset(attrs={"cut_short": ""}) if group is None else group.to_dataset()
+        others = [name for name in kept.attrs["cut_short"].split() if name != method]
+        kept.attrs["cut_short"] = " ".join(others if found.finished else [*others, method])
+        labels = found.labels.reshape(-1, self.n_users)
+        ordered = found.labels if len(labels) == 1 else _renumbered(found.labels, self.n_users)
+        kept[method] = ("labels", "user"), ordered.reshape(labels.shape)
+        self._tree[_GROUP] = xr.DataTree(kept)
 
     def partition_estimate(
         self, method: str = partitions.DEFAULT, probability: float = 0.95
@@ -95,7 +139,9 @@ class PartitionEstimates(FitFacts):
         """The partition estimate with its expected loss, a credible ball and each user's
         probability of membership."""
         loss = "binder" if method == "dahl" else method
-        return partitions.estimate(self.flat("z"), self.partition(method), loss, probability)
+        labels = self.partition(method)
+        found = partitions.Found(labels, self.estimated(method).finished)
+        return partitions.estimate(self.flat("z"), found, loss, probability)
 
     def disagreements(self, least: float = 0.5) -> pd.DataFrame:
         """Users who look like one cluster and act like another, with a probability of at least
