@@ -285,9 +285,9 @@ def test_a_run_killed_twenty_times_has_the_draws_of_one_that_was_not(tmp_path: P
     assert_same(dv.load(tmp_path / "killed.nc"), dv.load(tmp_path / "whole.nc"))
 
 
-def test_interrupt_returns_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the middle: the posterior has the draws made so far, the same as the first of a
-    whole run."""
+def test_interrupt_returns_what_was_drawn() -> None:
+    """Ctrl-C in the middle: the posterior has the draws that all chains have made so far, in turns,
+    the same as the first of a whole run."""
     whole = fit(None, n_jobs=2)
 
     def press(chain: int, iteration: int, _: int) -> None:
@@ -295,11 +295,8 @@ def test_interrupt_returns_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> No
             os.kill(os.getpid(), signal.SIGINT)
 
     part = fit(None, progress=press, n_jobs=1)
-    n_draws = part.n_draws
-    assert part.n_chains in (1, 2)
-    assert 5 <= n_draws <= 8
-    np.testing.assert_array_equal(part["alpha"], whole["alpha"][: part.n_chains, :n_draws])
-    del monkeypatch
+    assert part.length == (13, 4, 2, "interrupted")
+    np.testing.assert_array_equal(part["alpha"], whole["alpha"][:, :4])
 
 
 def test_interrupt_during_warm_up_is_an_interrupt() -> None:

@@ -1,10 +1,10 @@
-"""One chain: it runs one round at a time, and can be stopped and saved after any call of its
-engine."""
+"""One chain: it runs one round at a time, and after any call of its engine it can be stopped,
+saved, or left to wait while others have their turns."""
 
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +28,9 @@ _OUT_OF_RANGE = re.compile(r"NaN|\binfs?\b|finit|<=? ?0|non-negative|sum to 1")
 
 Progress = Callable[[int, int, int], None]  # chain, iterations done, clusters now
 Starts = Callable[[np.random.Generator], NDArray[np.int64]]
+# A chain on its way through a round. It makes one call of its engine each time that it is asked for
+# the next iteration, and at the end returns where it stands and what it has kept.
+Walk = Generator[int, None, tuple["Position", Piece]]
 
 
 class Position(NamedTuple):
@@ -81,7 +84,13 @@ class Chain:
         """All draws of a chain of fixed length by itself, or those made until somebody asked to
         stop."""
         *_, last = self.schedule.rounds()
-        position, piece = self.advance(self.position(), last, Watch(progress, stop))
+        with threadpool_limits(1):
+            walk = self.advance(self.position(), last, Watch(progress, stop))
+            try:
+                while True:
+                    next(walk)
+            except StopIteration as end:
+                position, piece = end.value
         pieces = [piece] if position.files is None else position.files.pieces(self.schedule.spacing)
         return joined(pieces, last.stride, self.schedule.spacing)
 
@@ -96,27 +105,25 @@ class Chain:
             snapshot, files, 0 if snapshot is None else len(np.unique(snapshot.state.z))
         )
 
-    def advance(self, position: Position, part: Round, watch: Watch) -> tuple[Position, Piece]:
-        """Run to the end of a round; returns where the chain stands then, and what it has kept.
+    def advance(self, position: Position, part: Round, watch: Watch) -> Walk:
+        """The way to the end of a round.
 
         What a chain of fixed length has written to files is not returned: it is read when all is
-        done.
+        done. A chain that waits holds what a snapshot of it holds, and draws not yet in a file.
         """
-        # Without this the BLAS threads of two chains fight for the same cores.
-        with threadpool_limits(1):
-            try:
-                return self._advance(position, part, watch)
-            except (ValueError, np.linalg.LinAlgError) as error:
-                linear_algebra = isinstance(error, np.linalg.LinAlgError)
-                if not linear_algebra and not _OUT_OF_RANGE.search(str(error)):
-                    raise
-                raise DegenerateError(
-                    f"Sampling overflowed or underflowed ({error}). Look for extreme values in "
-                    "the features or outcomes, "
-                    "and for columns that take only a few distinct values."
-                ) from error
+        try:
+            return (yield from self._advance(position, part, watch))
+        except (ValueError, np.linalg.LinAlgError) as error:
+            linear_algebra = isinstance(error, np.linalg.LinAlgError)
+            if not linear_algebra and not _OUT_OF_RANGE.search(str(error)):
+                raise
+            raise DegenerateError(
+                f"Sampling overflowed or underflowed ({error}). Look for extreme values in "
+                "the features or outcomes, "
+                "and for columns that take only a few distinct values."
+            ) from error
 
-    def _advance(self, position: Position, part: Round, watch: Watch) -> tuple[Position, Piece]:
+    def _advance(self, position: Position, part: Round, watch: Watch) -> Walk:
         rng = np.random.default_rng(self.seed)
         files, spacing = position.files, self.schedule.spacing
         if position.snapshot is None:
@@ -163,6 +170,9 @@ class Chain:
                 saved = time.monotonic()
                 if not self.schedule.grows:
                     pieces.clear()
+            paused = time.monotonic()
+            yield iteration
+            saved += time.monotonic() - paused  # so that the interval counts time at work
         if iteration == began:
             return position, Piece(began, began, part.stride, Record({}, {}))
         snapshot = Snapshot.of(iteration, state, rng, store.moments)

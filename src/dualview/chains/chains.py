@@ -2,6 +2,8 @@
 
 Chains run side by side, a round at a time. After a round in which all have come to the same
 iteration, they may be looked at together; whether the fit is finished depends on their draws alone.
+Where there are more chains than workers they take turns, so that all have come about equally far
+whenever time runs out or somebody asks to stop.
 """
 
 import numbers as abstract
@@ -11,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from queue import Empty, PriorityQueue
+from typing import Any, NamedTuple, cast
 
 import joblib
 import numpy as np
@@ -20,7 +23,7 @@ from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
-from dualview.chains.chain import Chain, Position, Progress, Watch
+from dualview.chains.chain import Chain, Position, Progress, Walk, Watch
 from dualview.chains.progress import Watcher
 from dualview.chains.schedule import ConvergenceStatus, Ended, Length, Round, Schedule
 from dualview.chains.storage import Piece, Record, joined
@@ -30,6 +33,7 @@ from dualview.numerics.parallel import n_cores
 _MANY_USERS = 100_000
 _UNSET = {name: joblib.parallel.default_parallel_config[name] for name in ("backend", "n_jobs")}
 _SLICE = 2.0  # seconds that chains in other processes run before they are heard of again
+_ALLOWANCE = 0.05  # of max_time, for chains to catch up with the one that has come furthest
 _FEWEST = 4  # draws that diagnostics need
 TRY_AGAIN = (
     "To try a chain again, with another version of dualview for example, delete "
@@ -58,6 +62,7 @@ class Drawn(NamedTuple):
 
 
 Outcome = tuple[Position, Piece] | Failure
+_Waiting = PriorityQueue[tuple[int, int, Walk]]  # iterations made, place among the chains, its way
 
 
 @dataclass
@@ -99,11 +104,16 @@ class _Ensemble:
     def advance(self, part: Round) -> None:
         """Run every chain to the end of a round, unless something ends it before."""
         backend, default = get_active_backend(prefer="threads")
+        n_workers = backend.effective_n_jobs(default if self.n_jobs is None else self.n_jobs)
         if getattr(backend, "supports_sharedmem", False):
-            n_workers = backend.effective_n_jobs(default if self.n_jobs is None else self.n_jobs)
             self._take(self._in_threads(part, n_workers), part)
         else:
-            self._elsewhere(part)
+            self._elsewhere(part, n_workers)
+
+    def catch_up(self, part: Round, seconds: float) -> None:
+        """Run the chains to where the furthest one is, but no longer than some seconds."""
+        self.watch = replace(self.watch, until=time.monotonic() + seconds)
+        self.advance(part._replace(stop=max(self.iterations)))
 
     def _in_threads(self, part: Round, n_workers: int) -> dict[int, Outcome]:
         """The outcome of each chain that has a way to go; n_workers of them run at a time.
@@ -111,34 +121,55 @@ class _Ensemble:
         Their threads have ended when this function returns or raises: compiled code that runs while
         the interpreter goes down can crash the process.
         """
-        places = self._behind(part)
-        if min(n_workers, len(places)) <= 1:
-            return {
-                i: _outcome(self.chains[i], self.positions[i], part, self.watch) for i in places
-            }
+        places, waiting = self._behind(part), _Waiting()
+        for i in places:
+            walk = self.chains[i].advance(self.positions[i], part, self.watch)
+            waiting.put((self.iterations[i], i, walk))
+        n_workers = min(n_workers, len(places))
+        if n_workers <= 1:
+            return self._take_turns(waiting)
         with ThreadPoolExecutor(n_workers, thread_name_prefix="dualview-chain") as pool:
-            futures = {
-                i: pool.submit(_outcome, self.chains[i], self.positions[i], part, self.watch)
-                for i in places
-            }
+            futures = [pool.submit(self._take_turns, waiting) for _ in range(n_workers)]
             try:
-                return {i: future.result() for i, future in futures.items()}
+                return {i: one for future in futures for i, one in future.result().items()}
             except BaseException:
                 self.stop.set()
                 raise
 
-    def _elsewhere(self, part: Round) -> None:
+    def _take_turns(self, waiting: _Waiting) -> dict[int, Outcome]:
+        """A worker's part: again and again, one call of its engine by the chain that waits and has
+        come least far. The outcomes are of chains that came to their end with this worker.
+
+        A worker that finds none waiting is needed no more: each of the others puts back the chain
+        that it has before it takes one.
+        """
+        outcomes: dict[int, Outcome] = {}
+        # Without this the BLAS threads of two chains fight for the same cores.
+        with threadpool_limits(1):
+            while True:
+                try:
+                    _, i, walk = waiting.get_nowait()
+                except Empty:
+                    return outcomes
+                moved = _moved(self.chains[i], walk, self.watch)
+                if isinstance(moved, int):
+                    waiting.put((moved, i, walk))
+                else:
+                    outcomes[i] = moved
+
+    def _elsewhere(self, part: Round, n_workers: int) -> None:
         """The same in other processes, which see neither this one's progress display nor its
         request to stop.
 
-        They are asked to run for a moment, again and again; the draws do not depend on how often.
+        All are asked to run for a moment, again and again; the draws do not depend on how often.
+        Each has the same time, and where time is short a share of what is left, so that they differ
+        as their speeds do.
         """
         while (places := self._behind(part)) and not self.watch.is_over:
-            seconds = (
-                _SLICE
-                if self.watch.until is None
-                else min(_SLICE, self.watch.until - time.monotonic())
-            )
+            seconds = _SLICE
+            if self.watch.until is not None:
+                n_turns = -(-len(places) // max(1, n_workers))
+                seconds = min(_SLICE, (self.watch.until - time.monotonic()) / n_turns)
             tasks: Any = (
                 delayed(_remote)(self.chains[i], self.positions[i], part, seconds) for i in places
             )
@@ -173,7 +204,7 @@ class _Ensemble:
         """Note where the chains have come to, and leave out those that have failed. What is kept in
         memory is thinned."""
         failures = []
-        for i, outcome in outcomes.items():
+        for i, outcome in sorted(outcomes.items()):
             if isinstance(outcome, Failure):
                 failures.append(outcome)
                 continue
@@ -261,11 +292,13 @@ def run_chains(
     Threads by default, since kernels release the interpreter; another joblib backend, Dask's among
     them, when the context says so. n_jobs: chains at a time, see :func:`jobs`. judge: looks at all
     chains where their schedule says so, and ends those that run until they are good. max_time:
-    seconds, which count from the end of the first iteration, in which code is compiled. Ctrl-C ends
-    all chains after the iteration they are at; they are cut to the same length. A chain that comes
-    to where the posterior is degenerate is left out, now and in later sittings, and the others
-    continue; it is an error when none is left. Any other error ends all chains and is raised. No
-    thread is left at work.
+    seconds, which count from the end of the first iteration, in which code is compiled; after them
+    chains catch up with the one that has come furthest, for a twentieth of that time at most.
+    Ctrl-C ends all chains after the call of the engine that they are in. Either way they are cut to
+    the same length, which costs little, since they take turns. A chain that comes to where the
+    posterior is degenerate is left out, now and in later sittings, and the others continue; it is
+    an error when none is left. Any other error ends all chains and is raised. No thread is left at
+    work.
     """
     chains, failures = _without_failed(chains)
     _tell_of_failures(progress, failures)
@@ -294,6 +327,8 @@ def _rounds(ensemble: _Ensemble, judge: Monitor | None, max_time: float | None) 
         ensemble.advance(part)
         ensemble.clock()
         if min(ensemble.iterations) < part.stop:
+            if max_time is not None and not stop.is_set():
+                ensemble.catch_up(part, _ALLOWANCE * max_time)
             return ensemble.drawn(part, "interrupted" if stop.is_set() else "max_time")
         n_whole = schedule.spacing.n_by(part.stop, part.stride) // schedule.spacing.every
         if part.look and judge is not None and n_whole >= _FEWEST:
@@ -325,11 +360,13 @@ def _tell_of_failures(progress: Progress | None, failures: list[Failure]) -> Non
             progress.failed(failure.chain)
 
 
-def _outcome(chain: Chain, position: Position, part: Round, watch: Watch) -> Outcome:
-    """Where a chain comes to in a round, or why it failed; an error of any other kind asks the
-    other chains to stop."""
+def _moved(chain: Chain, walk: Walk, watch: Watch) -> int | Outcome:
+    """Where a chain is after a call of its engine; at the end of its way its outcome. An error of
+    any other kind than a failure asks the other chains to stop."""
     try:
-        return chain.advance(position, part, watch)
+        return next(walk)
+    except StopIteration as end:
+        return cast(Outcome, end.value)
     except DegenerateError as error:
         if chain.folder is not None:
             chain.folder.note_failure(chain.index, str(error))
@@ -341,13 +378,25 @@ def _outcome(chain: Chain, position: Position, part: Round, watch: Watch) -> Out
 
 
 def _remote(chain: Chain, position: Position, part: Round, seconds: float) -> Outcome:
-    """The same for some seconds, in a process that leaves Ctrl-C to the one that asked."""
+    """Where a chain comes to in some seconds, in a process that leaves Ctrl-C to the one that
+    asked."""
     watch = Watch(until=time.monotonic() + seconds, patient=True)
+    walk = chain.advance(position, part, watch)
+    with threadpool_limits(1), _without_interrupts():
+        while isinstance(moved := _moved(chain, walk, watch), int):
+            pass
+    return moved
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ctrl-C does nothing. In other threads than the main one nothing changes."""
     if threading.current_thread() is not threading.main_thread():
-        return _outcome(chain, position, part, watch)
+        yield
+        return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return _outcome(chain, position, part, watch)
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
 
