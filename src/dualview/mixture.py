@@ -67,7 +67,7 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         further apart.
     max_time : float, optional
         Seconds after which chains end even without convergence; the compilation at the first fit on
-        a machine does not count. The search for ``labels_`` then takes up to 4 % of it more. The
+        a machine does not count. The search for ``labels_`` then takes up to 3 % of it more. The
         draws then depend on the machine's speed; ``posterior_.length`` says so. None: no limit.
     engine : "gibbs", "variational", Gibbs or Variational
         "gibbs": Markov chains that sample the posterior, until they have converged. "variational":

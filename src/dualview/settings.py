@@ -311,7 +311,7 @@ class Settings:
     max_time: float | None = setting(
         None,
         "Stop after this many seconds, even without convergence; compiling does not count, and the "
-        "search for clusters takes up to 4 % more. No limit by default.",
+        "search for clusters takes up to 3 % more. No limit by default.",
         positive=True,
         none="no time limit",
         described="at most {} s",

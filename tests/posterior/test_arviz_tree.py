@@ -350,6 +350,7 @@ def test_a_posterior_without_observations_asks_for_them(
         "posterior",
         "components",
         "working",
+        "partition_estimates",
         "observed_data",
         "sample_stats",
     }

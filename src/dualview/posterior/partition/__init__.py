@@ -183,7 +183,7 @@ class Limits(NamedTuple):
 
 
 IN_A_FIT, FULL = Limits(), Limits(n_starts=24, n_draws=math.inf, work=math.inf)
-_SHARE = 0.04  # of the time that a fit may take
+_SHARE = 0.03  # of the time that a fit may take
 _SHARE_OF_STARTS = 0.7  # of the time that a search may take
 
 
