@@ -67,8 +67,9 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         further apart.
     max_time : float, optional
         Seconds after which chains end even without convergence; the compilation at the first fit on
-        a machine does not count. The search for ``labels_`` then takes up to 3 % of it more. The
-        draws then depend on the machine's speed; ``posterior_.length`` says so. None: no limit.
+        a machine does not count. With fewer workers than chains they take turns, so that all come
+        equally far. The search for ``labels_`` then takes up to 3 % of the limit more. The draws
+        depend on the machine's speed; ``posterior_.length`` says so. None: no limit.
     engine : "gibbs", "variational", Gibbs or Variational
         "gibbs": Markov chains that sample the posterior, until they have converged. "variational":
         a mean-field approximation, found by coordinate ascent from n_chains starts, with n_draws

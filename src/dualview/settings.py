@@ -117,7 +117,7 @@ class Gibbs(EngineSettings):
         Where chains start: k-means with n_clusters clusters (10 if inferred), all users in one
         cluster, partitions drawn from a variational approximation, or given labels.
     checkpoint_interval : float
-        Seconds between two saves into the folder ``checkpoint``.
+        Seconds that a chain works between two saves into the folder ``checkpoint``.
 
     Examples
     --------

@@ -428,8 +428,8 @@ def jobs(n_jobs: int | None, n_chains: int, n_users: int) -> int | None:
 
     None: as many as there are cores, unless a context such as ``joblib.parallel_config``, or a
     parallel search whose worker this is, says something about jobs or backends; then joblib's rules
-    hold. Chains of very many users run one after the other, since their sweeps use all cores
-    themselves and each chain needs memory of its own.
+    hold. Chains of very many users run one at a time, since their sweeps use all cores themselves
+    and need memory to work in. They take turns too: a chain that waits needs none of that.
     """
     if n_jobs is not None:
         return min(n_jobs, n_chains)
