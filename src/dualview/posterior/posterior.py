@@ -36,6 +36,7 @@ _INSIDE = {
     "pace",
     "scalars",
     "seconds_more",
+    "timed_verdict",
     "tree",
 }
 
