@@ -76,9 +76,11 @@ def test_it_ends_when_the_verdict_passes_and_not_before(good: dv.Posterior) -> N
     assert not before.converged
     assert before.length is not None
     assert before.length.ended == "max_draws"
-    assert re.search(r"^Not converged\. Run .*\(max_time=\d+, max_draws\)", before.verdict())
+    assert "(max_time, max_draws)" in before.verdict()
+    timed = before.timed_verdict()
+    assert re.search(r"^Not converged: run .*\(max_time=\d+, max_draws\), about \d+ sec", timed)
     loaded = dv.Posterior(before.tree)  # by another session, which does not know how long it took
-    assert "(max_time, max_draws)" in loaded.verdict()
+    assert loaded.timed_verdict() == loaded.verdict() == before.verdict()
 
 
 def test_the_verdict_repeats_no_diagnostics_of_the_last_look(

@@ -50,20 +50,20 @@ def test_shifted_chain_is_noticed() -> None:
     assert not converged
     assert "disagree on bad" in text
     assert "good" not in text.split("disagree on")[1].split("(")[0]
-    assert text.startswith("Not converged. Run longer (n_warmup, n_draws). The chains disagree")
+    assert text.startswith("Not converged: run longer (n_warmup, n_draws). The chains disagree")
     assert "at least four chains" in diagnostics.verdict(table, 2)[1]
 
 
 @pytest.mark.parametrize(
     ("times", "seconds", "said"),
     [
-        (3.2, 380.0, "Run about 3.2 times as long (max_draws): about 6 minutes more"),
-        (3.2, 38.2, "Run about 3.2 times as long (max_draws): about 38 seconds more"),
-        (3.2, 12600.0, "Run about 3.2 times as long (max_draws): about 3.5 hours more"),
-        (3.2, None, "Run about 3.2 times as long (max_draws)"),
-        (0.9, None, "Run longer (max_draws)"),
-        (900.0, None, "Run longer (max_draws)"),
-        (np.inf, None, "Run longer (max_draws)"),
+        (3.2, 380.0, "run about 3.2 times as long (max_draws), about 6 minutes more"),
+        (3.2, 38.2, "run about 3.2 times as long (max_draws), about 38 seconds more"),
+        (3.2, 12600.0, "run about 3.2 times as long (max_draws), about 3.5 hours more"),
+        (3.2, None, "run about 3.2 times as long (max_draws)"),
+        (0.9, None, "run longer (max_draws)"),
+        (900.0, None, "run longer (max_draws)"),
+        (np.inf, None, "run longer (max_draws)"),
     ],
 )
 def test_a_verdict_says_how_much_longer(times: float, seconds: float | None, said: str) -> None:

@@ -193,7 +193,7 @@ def warn_of_fit(post: Posterior, labels: Labels) -> None:
     if post.failures is not None:
         warnings.warn(post.failures, DataWarning, stacklevel=3)
     if not post.converged:
-        warnings.warn(post.judged[1], ConvergenceWarning, stacklevel=3)
+        warnings.warn(post.timed_verdict(), ConvergenceWarning, stacklevel=3)
     n_users, n_clusters = len(labels), int(labels.max()) + 1
     if post.spec.n_clusters is None and n_users >= _FEW_USERS and 2 * n_clusters > n_users:
         warnings.warn(

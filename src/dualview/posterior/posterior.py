@@ -38,6 +38,7 @@ _INSIDE = {
     "rows",
     "scalars",
     "seconds_more",
+    "timed_verdict",
     "tree",
 }
 

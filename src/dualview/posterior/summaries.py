@@ -186,6 +186,7 @@ def _portraits(
         ]
         out = [trait for trait in ordered if trait.far >= _STANDS_OUT]
         told = {trait.column for trait in out}
+        texts |= _common_levels(profile.get("level_shares", {}))
         others = [f"{name} {text}" for name, text in texts.items() if name not in told]
         found.append(_Portrait(out, others))
     return found
@@ -202,6 +203,16 @@ def _latent_places(post: Posterior, groups: list[Users]) -> dict[str, Array]:
 def _side(place: float, column: str, text: str) -> _Trait:
     words = f"{'high' if place > 0.5 else 'low'} {column}"
     return _Trait(round(abs(place - 0.5), 9), column, words, text)
+
+
+def _common_levels(own: Summary) -> dict[str, str]:
+    """The most frequent level of each nominal column, with its share."""
+    found = {}
+    for column, shares in own.items():
+        level = max(shares, key=shares.__getitem__)
+        if shares[level] > 0:
+            found[column] = f"{level} {share(shares[level])}"
+    return found
 
 
 def _levels(own: Summary, everybody: Summary) -> list[_Trait]:

@@ -3,7 +3,6 @@
 Nothing that computes is imported before it is needed.
 """
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +43,6 @@ def _made_of(folder: Path) -> dict[str, Any]:
 def text_for_commands(summary: Summary) -> str:
     """The summary in words, with options of the command line in place of parameters."""
     verdict = summary["verdict"].replace("(n_warmup, n_draws)", "(--warmup, --draws)")
-    verdict = re.sub(r"\(max_time(=\d+)?, max_draws\)", "(--max-time, --max-draws)", verdict)
+    verdict = verdict.replace("(max_time, max_draws)", "(--max-time, --max-draws)")
     verdict = verdict.replace("plots.traces", "the pictures of 'dualview plot'")
     return summary_text(summary | {"verdict": verdict})

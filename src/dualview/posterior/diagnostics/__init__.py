@@ -189,7 +189,7 @@ def verdict(
     diagnostics: pd.DataFrame,
     n_chains: int,
     chain_distance: Callable[[], float | None] = lambda: None,
-    longer: str = "Run longer (n_warmup, n_draws)",
+    longer: str = "run longer (n_warmup, n_draws)",
 ) -> tuple[bool, str]:
     """Whether the run can be trusted, and one readable paragraph: what to do, and what has not
     converged.
@@ -225,7 +225,7 @@ def verdict(
         )
     held_up = "; ".join(parts)
     chains = "" if n_chains >= 4 else " Use at least four chains."
-    text = f"Not converged. {longer}.{chains} {held_up[0].upper()}{held_up[1:]}."
+    text = f"Not converged: {longer}.{chains} {held_up[0].upper()}{held_up[1:]}."
     distance = chain_distance()
     if distance is not None and distance > 0.1:
         text += (
@@ -238,9 +238,9 @@ def verdict(
 def longer_text(times: float, settings: str, seconds: float | None) -> str:
     """How much longer chains should be, by which settings, and how long that takes, if known."""
     if not 1.0 < times < FAR:
-        return f"Run longer ({settings})"
-    takes = "" if not seconds else f": {_duration(seconds)} more"
-    return f"Run about {times:.2g} times as long ({settings}){takes}"
+        return f"run longer ({settings})"
+    takes = "" if not seconds else f", {_duration(seconds)} more"
+    return f"run about {times:.2g} times as long ({settings}){takes}"
 
 
 def _duration(seconds: float) -> str:

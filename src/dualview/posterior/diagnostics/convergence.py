@@ -89,7 +89,7 @@ class Convergence(FitFacts):
         if diagnostics.are_too_few(self.n_chains * self.n_draws):
             return False, diagnostics.TOO_FEW
         return diagnostics.verdict(
-            self._table, self.n_chains, self.chain_distance, self._longer_text()
+            self._table, self.n_chains, self.chain_distance, self._longer_text(None)
         )
 
     def seconds_more(self) -> float | None:
@@ -100,10 +100,17 @@ class Convergence(FitFacts):
             return None
         return max(0.0, times - 1.0) * length.n_iterations * self.pace
 
-    def _longer_text(self) -> str:
+    def timed_verdict(self) -> str:
+        """The verdict on the chains with the time that longer ones would take; it depends on the
+        machine, so that it is said and not written."""
+        seconds, text = self.seconds_more(), self.judged[1]
+        if not seconds:
+            return text
+        return text.replace(self._longer_text(None), self._longer_text(seconds), 1)
+
+    def _longer_text(self, seconds: float | None) -> str:
         """How much longer the chains should be, by which settings, and how long it takes."""
-        length, seconds = self.length, self.seconds_more()
-        settings = "n_warmup, n_draws"
+        length, settings = self.length, "n_warmup, n_draws"
         if length is not None and length.ended != "length":
             settings = "max_time, max_draws"
             if seconds and self.pace is not None:
