@@ -12,7 +12,7 @@ from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.behaviors.families import Mixture, NormalMixture
 from dualview.behaviors.naming import is_several
 from dualview.behaviors.records import Forecast
-from dualview.checks import whole_number
+from dualview.checks import listed, whole_number
 from dualview.errors import InputError
 from dualview.inputs.from_long import is_table, new_observations
 from dualview.inputs.new_users import among_new_users, new_features, new_ids
@@ -113,7 +113,7 @@ class Predictions:
         X : array or DataFrame (J, D), optional
             Features of new users, whose :meth:`score_samples` are averaged. Ignored if y is a
             behavior: its users are those of the fit, whose features are already known.
-        y : behavior of the kind that was fitted, with outcomes, optional
+        y : behavior of the kind that was fitted, with outcomes, or long table, optional
             New observations of the users of the fit; the log densities of ``predict_outcome`` are
             averaged, with several behaviors those of all observations alike. Any other y is
             ignored, as in scikit-learn's mixtures.
@@ -121,6 +121,13 @@ class Predictions:
             As in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
+        if self.behavior_ is not None and self.behavior_.table is not None and is_table(y):
+            y, new = new_observations(self.behavior_, y, None, None, with_outcomes=True)
+            if new is not None:
+                raise InputError(
+                    "score is of outcomes of the fit's users; the table has others: "
+                    f"{listed(new.index.tolist())}. Leave out their rows."
+                )
         if isinstance(y, Behavior) or is_several(y):
             return float(np.concatenate(self._log_densities(y)).mean())
         if X is None:

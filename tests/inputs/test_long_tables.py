@@ -85,6 +85,15 @@ def test_other_tables_are_read_as_those_of_pandas(made: Any) -> None:
     assert behavior.fingerprint() == behavior0.fingerprint()
 
 
+@pytest.mark.parametrize("by", [["town", "drug"], "0 + town + drug"], ids=["columns", "formula"])
+def test_without_an_intercept_each_level_has_an_effect(by: Any) -> None:
+    if isinstance(by, str):
+        behavior = dv.fit(f"bdi ~ {by} | subject", visits(), **SHORT).behavior_
+    else:
+        behavior = long(visits(), by=by, intercept=False)[1]
+    assert behavior.names == ["town[a]", "town[b]", "town[c]", "drug[yes]"]
+
+
 def test_users_may_be_in_the_index() -> None:
     assert long(visits().set_index("subject"))[1].fingerprint() == long(visits())[1].fingerprint()
 
@@ -323,10 +332,23 @@ def test_outcomes_of_new_users_come_from_a_table_too(model: dv.DualViewMixture) 
         model.predict_outcome(new_visits(), X_new.set_axis([5]))
 
 
-def test_new_users_of_a_fit_without_features_are_predicted() -> None:
+def test_tables_are_scored(model: dv.DualViewMixture) -> None:
+    behavior = long(visits(), by=["month", "town"], features=["age", "drug"])[1]
+    assert model.score(None, visits()) == model.score(None, behavior)
+    with pytest.raises(InputError, match="the table has others: 99"):
+        model.score(None, new_visits().assign(bdi=1.0))
+
+
+def test_new_users_of_a_fit_without_features_are_predicted(tmp_path: Path) -> None:
     model = dv.fit("grade ~ 1 | subject", visits(), groups="item", **SHORT)
-    predicted = model.predict_outcome(pd.DataFrame({"subject": [5, 99], "item": ["i", "new"]}))
+    new = pd.DataFrame({"subject": [5, 99], "item": ["i", "new"]})
+    predicted = model.predict_outcome(new)
     assert predicted.probabilities.shape == (2, 3)
+    model.posterior_.save(tmp_path / "fit.nc")
+    loaded = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "fit.nc"))
+    again = loaded.predict_outcome(new)
+    assert again.levels == predicted.levels == ("low", "mid", "high")
+    np.testing.assert_array_equal(again.probabilities, predicted.probabilities)
 
 
 def test_a_fit_to_no_long_table_says_where_tables_are_read() -> None:

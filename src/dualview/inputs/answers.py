@@ -189,7 +189,7 @@ def _long_table(
         columns.user,
         kind,
         _outcome_columns(columns, settings),
-        ColumnDesign.of(table, by, path),
+        ColumnDesign.of(table, by, path, intercept=not settings.no_intercept),
         ColumnDesign.of(table, separated(settings.common), path, "common"),
         separated(settings.groups),
         settings.outcome_kind,

@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -39,10 +39,11 @@ _PLAIN = (ast.Expression, ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.op
 @dataclass(frozen=True)
 class Coding:
     """How a column becomes numbers: as it is or, with levels, as an indicator of each level but
-    the first, the reference."""
+    the first, the reference; is_whole: of that one too."""
 
     name: str
     levels: tuple[str, ...] = ()
+    is_whole: bool = False
 
     @classmethod
     def of(
@@ -98,7 +99,12 @@ class Coding:
         held = self.cells(table, path, asked)
         if not self.levels:
             return {self.name: held}
-        return {f"{self.name}[{level}]": 1.0 * (held == level) for level in self.levels[1:]}
+        return {f"{self.name}[{level}]": 1.0 * (held == level) for level in self.shown}
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The levels that have an indicator."""
+        return self.levels if self.is_whole else self.levels[1:]
 
 
 def _source(table: pd.DataFrame, name: str) -> Source:
@@ -122,9 +128,20 @@ class ColumnDesign:
 
     @classmethod
     def of(
-        cls, table: pd.DataFrame, names: Sequence[str], path: Path | str, asked: str = "by"
+        cls,
+        table: pd.DataFrame,
+        names: Sequence[str],
+        path: Path | str,
+        asked: str = "by",
+        intercept: bool = True,
     ) -> Self:
-        return cls(tuple(Coding.of(table, name, path, asked) for name in names))
+        """From the cells. Without an intercept the first column of levels has no reference, so
+        that each level has an effect."""
+        codings = [Coding.of(table, name, path, asked) for name in names]
+        first = next((place for place, one in enumerate(codings) if one.levels), None)
+        if not intercept and first is not None:
+            codings[first] = replace(codings[first], is_whole=True)
+        return cls(tuple(codings))
 
     def matrix(self, table: pd.DataFrame, path: Path | str, asked: str = "by") -> pd.DataFrame:
         """The columns as numbers, a row for each of the table's."""
@@ -226,7 +243,9 @@ Design = ColumnDesign | FormulaDesign
 
 def design_from(told: Mapping[str, Any]) -> Any:
     """A design from its plain values."""
-    codings = tuple(Coding(one["name"], tuple(one["levels"])) for one in told["codings"])
+    codings = tuple(
+        Coding(one["name"], tuple(one["levels"]), one["is_whole"]) for one in told["codings"]
+    )
     return FormulaDesign(told["terms"], codings) if "terms" in told else ColumnDesign(codings)
 
 

@@ -133,7 +133,8 @@ def from_long(
     levels : list, optional
         For ordinal: all levels, lowest first.
     intercept : bool
-        Whether each user has a level of its own.
+        Whether each user has a level of its own. Without it the first text column of ``by`` has an
+        indicator of every level.
 
     Returns
     -------
@@ -188,7 +189,7 @@ def read_long(table: Any, wanted: Wanted) -> tuple[pd.DataFrame | None, Behavior
 def _long_table(frame: pd.DataFrame, wanted: Wanted) -> LongTable:
     """What the columns are, from the rows that have an outcome."""
     if wanted.terms is None:
-        design: Design = ColumnDesign.of(frame, wanted.by, MEMORY)
+        design: Design = ColumnDesign.of(frame, wanted.by, MEMORY, intercept=wanted.intercept)
         intercept = wanted.intercept
     else:
         design = FormulaDesign.of(frame, wanted.terms, MEMORY)

@@ -19,7 +19,7 @@ from dualview.columns import Censored
 from dualview.columns.numbers import are_whole
 from dualview.columns.table import level_text
 from dualview.errors import InputError
-from dualview.inputs.designs import ColumnDesign, Design, design_from
+from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign, design_from
 from dualview.inputs.tables import ids_of, in_rows, numbers_in, numeric, option, require_column
 
 Array = NDArray[np.float64]
@@ -80,7 +80,9 @@ class LongTable:
     def references(self) -> str:
         """The level that the others of each column are compared with, in words; empty without
         levels."""
-        coded = [one for one in (*self.design.codings, *self.common.codings) if one.levels]
+        is_formula = isinstance(self.design, FormulaDesign)
+        own = () if is_formula and not self.intercept else self.design.codings
+        coded = [one for one in (*own, *self.common.codings) if len(one.shown) < len(one.levels)]
         against = ", ".join(f"{one.name} against {one.levels[0]}" for one in coded)
         return f"levels of {against}" if coded else ""
 
