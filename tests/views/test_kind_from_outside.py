@@ -249,7 +249,7 @@ class PoissonRows(BlockRows):
         empty = np.full((1, rates.shape[1]), np.nan)
         self.known, self.rates = rows.known, np.vstack([rates, empty])[rows.component]
 
-    def log_density(self, x):
+    def log_density(self, x, log_weights):  # noqa: ARG002
         fresh = stats.nbinom(SHAPE, RATE / (RATE + 1.0)).logpmf(x[:, None])
         known = stats.poisson(self.rates).logpmf(x[:, None])
         return np.nan_to_num(np.where(self.known[:, None], known, fresh)).sum(axis=-1)

@@ -333,6 +333,22 @@ def spread(factor: Array, factors: Array) -> Array:
     return np.swapaxes(solved(factors, np.broadcast_to(factor.T, factors.shape)), -1, -2)
 
 
+@compiled
+def inverse_factors(factors):
+    """T⁻ᵀ (n, D, D) of upper factors T, S = T Tᵀ: square roots of covariances."""
+    found, n_dims = np.zeros_like(factors), factors.shape[1]
+    for c in range(factors.shape[0]):
+        factor, inverse = factors[c], found[c]
+        for j in range(n_dims):
+            inverse[j, j] = 1.0 / factor[j, j]
+            for i in range(j + 1, n_dims):
+                total = 0.0
+                for k in range(j, i):
+                    total += factor[k, i] * inverse[k, j]
+                inverse[i, j] = -total / factor[i, i]
+    return found
+
+
 def times(matrices: Array, vectors: Array) -> Array:
     """Each matrix times its vector."""
     return np.asarray((matrices @ vectors[..., None])[..., 0])

@@ -92,8 +92,12 @@ class BlockRows(ABC):
     """A block in every row."""
 
     @abstractmethod
-    def log_density(self, x: Any) -> Array:
-        """ln p(cells of user j | row), (J, R), in working units; missing ones add nothing."""
+    def log_density(self, x: Any, log_weights: Array) -> Array:
+        """ln p(cells of user j | row), (J, R), in working units; missing ones add nothing.
+
+        log_weights (J, R): ln of what the rows of each draw weigh besides, up to a constant. A kind
+        whose densities are estimates may take more care with rows that weigh more.
+        """
 
     @abstractmethod
     def opened(

@@ -7,7 +7,8 @@ from scipy import stats
 from checks import ACCEPT
 from dualview.units import GaussianPrior, Whitening
 from dualview.views import Components
-from dualview.views.gaussian.user_cells import Gaussians, UserCells, log_density
+from dualview.views.gaussian.ghk import Gaussians
+from dualview.views.gaussian.user_cells import UserCells, log_density
 
 MEAN = np.array([1.0, -2.0, 0.5, 3.0])
 ROOT = np.array(
@@ -34,7 +35,8 @@ def log_densities(cells: UserCells, n: int) -> np.ndarray:
     """In n equal components, with points that begin in different places; in the data's units."""
     (pattern,) = cells.patterns(complete=True)
     shifts = np.random.default_rng(4).random((n, 3))
-    return pattern.log_density(pattern.sequence(components(n)), 0, shifts) - UNITS.log_volume
+    first, even = np.arange(n), np.zeros((1, n))
+    return pattern.log_density(components(n), first, even, shifts)[0] - UNITS.log_volume
 
 
 def test_missing_cells_leave_the_density_of_the_others() -> None:
@@ -134,10 +136,8 @@ def test_dependent_columns_of_the_fit() -> None:
     table = UserCells(low, np.where(np.isinf(low), INF, low), units)
     expected = stats.multivariate_normal(units.mean[:2], covariance[:2, :2]).logpdf([0.5, 20.0])
     for pattern in table.patterns():
-        sequence = pattern.sequence(gaussians)
-        assert pattern.log_density(sequence, 0, np.zeros((1, 3)))[
-            0
-        ] - units.log_volume == pytest.approx(expected, rel=1e-8)
+        found = pattern.log_density(gaussians, np.arange(1), np.zeros((1, 1)), np.zeros((1, 3)))
+        assert found[0, 0] - units.log_volume == pytest.approx(expected, rel=1e-8)
         drawn = dict(zip(pattern.missing, pattern.draw(rng, gaussians, 0)[0], strict=True))
         assert drawn[2] == pytest.approx(20.5)
         assert drawn.get(3, 7.0) == pytest.approx(7.0)

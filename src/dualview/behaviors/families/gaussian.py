@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr
 
 from dualview.behaviors.approximation.latent import expected_log_noise
@@ -27,11 +26,11 @@ from dualview.behaviors.families.base import (
     Users,
 )
 from dualview.behaviors.families.noise import KnownNoise, Noise, SharedNoise
-from dualview.checks import draws_generator
+from dualview.checks import draws_generator, interval_ends
 from dualview.distributions import G
 from dualview.errors import InputError
+from dualview.numerics.mixtures import quantiles
 
-_PRECISION = 2e-13  # of quantiles, in units of themselves or of the smallest component
 _FEWEST_COMPONENTS, _LARGE_SHARE = 50, 0.2  # for telling that a mean rests on few components
 NO_DENSITY = (
     "There is no density here: some draws have a single value, as the latent behavior of a "
@@ -172,9 +171,20 @@ class NormalMixture(Mixture):
         """Quantile of each case, where the mixture's distribution function has this value."""
         if not 0 < probability < 1:
             raise InputError(f"A quantile's probability lies between 0 and 1; got {probability!r}.")
-        result = np.empty(self._n)
-        for cases, parts in self._batches():
-            result[cases] = _quantile(parts, probability)
+        return self._quantiles(probability)[:, 0]
+
+    def interval(self, probability: float = 0.95) -> Array:
+        """Central interval of each case, (n, 2), between quantiles of the distribution."""
+        return self._quantiles(*interval_ends(probability))
+
+    def _quantiles(self, *probabilities: float) -> Array:
+        """Several quantiles of each case, (n, P)."""
+        result = np.empty((self._n, len(probabilities)))
+        for cases, (log_weights, locations, sds) in self._batches():
+            components = np.empty((locations.shape[1], 3, self._n_components))
+            for i, part in enumerate((np.exp(log_weights), locations, sds)):
+                components[:, i] = part.T
+            result[cases] = quantiles(np.array(probabilities), components)
         return result
 
     def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
@@ -199,42 +209,6 @@ def _below(weights: Array, locations: Array, sds: Array, values: Array) -> Array
     if not spread.all():
         below = np.where(spread, below, away >= 0)
     return np.asarray((weights * below).sum(axis=0))
-
-
-def _quantile(parts: Parts, probability: float) -> Array:
-    """Where the distribution function has a value, (cases,): a bracketed root in asinh(y / scale).
-
-    Components may be many orders of magnitude wider than others, and the scale is that of the
-    smallest.
-    """
-    sizes = np.abs(parts.locations) + parts.sds
-    scale = np.where(sizes > 0.0, sizes, np.inf).min(axis=0)
-    scale[np.isinf(scale)] = 1.0
-    arrays = (np.exp(parts.log_weights), parts.locations, parts.sds)
-
-    def excess(t: Array, cases: NDArray[np.intp]) -> Array:
-        weights, locations, sds = (
-            part if part.shape[1] == 1 else part[:, cases] for part in arrays
-        )
-        return _below(weights, locations, sds, scale[cases] * np.sinh(t)) - probability
-
-    low, high = (np.arcsinh(end / scale) for end in _reach(parts))
-    ends = (
-        low - 1.0,
-        high + 1.0,
-    )  # a single value at an end has the probability on one side of it only
-    tolerances = {"xatol": _PRECISION, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
-    found = elementwise.find_root(
-        excess, ends, args=(np.arange(len(scale)),), tolerances=tolerances
-    )
-    return np.asarray(scale * np.sinh(found.x))
-
-
-def _reach(parts: Parts) -> tuple[Array, Array]:
-    """Bounds with practically no probability outside."""
-    return (parts.locations - 40.0 * parts.sds).min(axis=0), (
-        parts.locations + 40.0 * parts.sds
-    ).max(axis=0)
 
 
 @dataclass(frozen=True)

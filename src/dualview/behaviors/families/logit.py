@@ -32,6 +32,7 @@ from dualview.checks import draws_generator
 from dualview.errors import InputError
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
+from dualview.numerics.logistic import MOST_SD, expected_shares
 from dualview.numerics.streams import stream_of
 
 
@@ -71,7 +72,7 @@ class ChoiceMixture(Mixture):
         """Probability of 1 in each case where sign (n,) is 1, of 0 where it is −1."""
         result = np.empty(self._n)
         for cases, (log_weights, locations, sds) in self._batches():
-            chances = expected_probability(sign[cases] * locations, sds)
+            chances = expected_probability(sign[cases] * locations, sds)[0]
             result[cases] = (np.exp(log_weights) * chances).sum(axis=0)
         return result
 
@@ -125,29 +126,29 @@ class ChoiceMixture(Mixture):
         )
 
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _STEP = 0.5
 _GRID = np.arange(-40.0, 40.0 + _STEP, _STEP)
 
 
-def expected_probability(locations: Array, sds: Array) -> Array:
-    """E σ(N(location, sd²)): quadrature over the normal where it is narrow, else over the logistic.
+def expected_probability(locations: Array, sds: Array) -> tuple[Array, Array]:
+    """E σ(x) and E σ(−x) of x ~ N(location, sd²): quadrature over the normal where it is narrow,
+    else over the logistic.
 
     The second is P(L < X) = E Φ((location − L)/sd) for a logistic L, by the trapezoidal rule. Both
     are right to rounding.
     """
     if not np.any(sds):
-        return np.asarray(expit(locations))
+        return np.asarray(expit(locations)), np.asarray(expit(-locations))
     locations, sds = np.broadcast_arrays(locations, sds)
-    narrow = sds < 1.0
-    result = np.zeros(locations.shape)
-    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
-        result[narrow] += weight * expit(locations[narrow] + node * sds[narrow])
+    narrow = sds < MOST_SD
+    yes, no = np.zeros((2, *locations.shape))
+    yes[narrow], no[narrow] = expected_shares(locations[narrow], sds[narrow])
     for point in _GRID if not narrow.all() else ():
         weight = _STEP * expit(point) * expit(-point)
-        result[~narrow] += weight * ndtr((locations[~narrow] - point) / sds[~narrow])
-    return result
+        away = (locations[~narrow] - point) / sds[~narrow]
+        yes[~narrow] += weight * ndtr(away)
+        no[~narrow] += weight * ndtr((-locations[~narrow] - point) / sds[~narrow])
+    return yes, no
 
 
 @dataclass(frozen=True)

@@ -164,14 +164,10 @@ class LevelMixture(Mixture):
         for cases, (log_weights, locations, sds) in self._batches():
             weights = np.broadcast_to(np.exp(log_weights), locations.shape)
             weights = weights / weights.sum(axis=0)
-            below = [
-                (weights * expected_probability(cut[:, None] - locations, sds)).sum(axis=0)
-                for cut in cuts.T
-            ]
-            above = [
-                (weights * expected_probability(locations - cut[:, None], sds)).sum(axis=0)
-                for cut in cuts.T
-            ]
+            chances = [expected_probability(cut[:, None] - locations, sds) for cut in cuts.T]
+            below, above = (
+                [(weights * side).sum(axis=0) for side in own] for own in zip(*chances, strict=True)
+            )
             zeros = np.zeros_like(below[0])
             low, high = np.array([zeros, *below]), np.array([*below, 1.0 + zeros])
             up, down = np.array([1.0 + zeros, *above]), np.array([*above, zeros])
@@ -223,7 +219,7 @@ class LevelMixture(Mixture):
         for cases, (log_weights, locations, sds) in self._batches():
             weights = np.broadcast_to(np.exp(log_weights), locations.shape)
             away = sign[cases] * (self._outcome.cut_points[:, cut[cases]] - locations)
-            chances = weights / weights.sum(axis=0) * expected_probability(away, sds)
+            chances = weights / weights.sum(axis=0) * expected_probability(away, sds)[0]
             result[cases] = chances.sum(axis=0)
         return result
 

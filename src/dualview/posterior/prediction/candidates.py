@@ -79,7 +79,7 @@ class Candidates(ClusterRows):
             Rows(self.draw, self.first, self.known, self.offset, self.share), weight, total, new
         )
 
-    @property
+    @cached_property
     def log_prior(self) -> Array:
         """ln of each row's prior probability, (R,)."""
         with np.errstate(divide="ignore"):
@@ -92,7 +92,7 @@ class Candidates(ClusterRows):
         this is what all tables say.
         """
         if self._by_table is None:
-            return self.features.log_density(x, n_users)
+            return self.features.log_density(x, n_users, self.log_prior)
         return self._by_table.log_features(self._log_tables(x, n_users))
 
     def rows_by_table(
@@ -106,7 +106,7 @@ class Candidates(ClusterRows):
     def _log_tables(self, x: Features | None, n_users: int) -> list[Array]:
         """ln p(features of each table | row), (J, R) each."""
         n_tables = self._post.flat("z_tables").shape[1]
-        return list(self.features.log_by_table(x, n_users, n_tables))
+        return list(self.features.log_by_table(x, n_users, n_tables, self.log_prior))
 
     @property
     def has_labels_by_table(self) -> bool:

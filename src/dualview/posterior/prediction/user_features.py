@@ -44,17 +44,26 @@ class FeatureRows:
         self.blocks = post.blocks
         self._n_rows, self._rows = len(rows), [block.rows(rng, rows) for block in post.blocks]
 
-    def log_by_table(self, x: Features | None, n_users: int, n_tables: int) -> Array:
-        """ln p(features of each table | row), (T, J, R); 0 without features."""
+    def log_by_table(
+        self, x: Features | None, n_users: int, n_tables: int, log_weights: Array
+    ) -> Array:
+        """ln p(features of each table | row), (T, J, R); 0 without features. log_weights (R,) or
+        (J, R): what the rows of each draw weigh besides, as in ``BlockRows.log_density``.
+
+        Numbers are the first kind and come last: their densities may be estimates, and what other
+        columns say tells where these have to be close.
+        """
         found = np.zeros((n_tables, n_users, self._n_rows))
         if x is not None:
-            for block, rows, own in zip(self.blocks, self._rows, x.cells, strict=True):
-                found[min(block.table, n_tables - 1)] += rows.log_density(own)
+            parts = zip(self.blocks, self._rows, x.cells, strict=True)
+            for block, rows, own in reversed(list(parts)):
+                table = found[min(block.table, n_tables - 1)]
+                table += rows.log_density(own, log_weights + table)
         return found
 
-    def log_density(self, x: Features | None, n_users: int) -> Array:
+    def log_density(self, x: Features | None, n_users: int, log_weights: Array) -> Array:
         """ln p(features of user j | row), (J, R); cells that are missing are integrated out."""
-        return np.asarray(self.log_by_table(x, n_users, 1)[0])
+        return np.asarray(self.log_by_table(x, n_users, 1, log_weights)[0])
 
     def opened(
         self,

@@ -23,7 +23,8 @@ from dualview.views.features import (
 from dualview.views.gaussian import density as densities
 from dualview.views.gaussian import user_cells
 from dualview.views.gaussian.fresh import GaussianClusters, components_at
-from dualview.views.gaussian.user_cells import N_POINTS, Gaussians, Pattern, UserCells
+from dualview.views.gaussian.ghk import Gaussians
+from dualview.views.gaussian.user_cells import UserCells, gaussians_at
 
 MOST_CELLS = 4_000_000  # numbers worked on at a time
 _SHIFT_SEED = 21  # of where the points of each row begin that estimate probabilities of intervals
@@ -188,20 +189,22 @@ class GaussianRows(BlockRows):
         self._block, self._rows = block, rows
         self._known, self._fresh = clusters
 
-    def log_density(self, x: UserCells) -> Array:
+    def log_density(self, x: UserCells, log_weights: Array) -> Array:
         """Cells that are missing are integrated out."""
         result = np.zeros((len(x), len(self._rows)))
         complete = np.flatnonzero(x.complete)
         if len(complete):
             result[complete] = self._log_vectors(x.vectors()[complete])
-        if len(complete) < len(x):
-            for pattern in x.patterns():
-                for rows in self._parts(pattern):
-                    sequence = pattern.sequence(self.gaussians(rows))
-                    for place, user in enumerate(pattern.users):
-                        result[user, rows] = pattern.log_density(
-                            sequence, place, self._shifts[rows]
-                        )
+        patterns = list(x.patterns())
+        for draws in self._parts if patterns else ():
+            first = self._rows.first[draws]
+            rows = np.arange(first[0], self._end_of(draws))
+            gaussians = self.gaussians(rows)
+            for pattern in patterns:
+                places = np.ix_(pattern.users, rows)
+                result[places] = pattern.log_density(
+                    gaussians, first - first[0], log_weights[places], self._shifts[rows]
+                )
         return result
 
     def _log_vectors(self, x: Array) -> Array:
@@ -211,12 +214,19 @@ class GaussianRows(BlockRows):
             result[:, ~self._rows.known] = [self._fresh.log_density(one) for one in x]
         return result
 
-    def _parts(self, pattern: Pattern) -> list[NDArray[np.intp]]:
-        """All rows, in parts whose numbers fit into memory."""
-        n_dims = max(1, pattern.units.n_dims)
-        size = max(1, MOST_CELLS // (n_dims * max(n_dims, N_POINTS)))
-        rows = np.arange(len(self._rows))
-        return [rows[first : first + size] for first in range(0, len(rows), size)]
+    @cached_property
+    def _parts(self) -> list[slice]:
+        """All draws, in parts whose rows fit into memory."""
+        rows_at_once = max(1, MOST_CELLS // max(1, self._block.units.n_dims) ** 2)
+        number = self._rows.first // rows_at_once
+        starts = np.flatnonzero(np.diff(number, prepend=-1))
+        ends = [*starts[1:], self._rows.n_draws]
+        return [slice(first, end) for first, end in zip(starts, ends, strict=True)]
+
+    def _end_of(self, draws: slice) -> int:
+        """The row behind those of some draws."""
+        last = draws.stop == self._rows.n_draws
+        return len(self._rows) if last else int(self._rows.first[draws.stop])
 
     @cached_property
     def _shifts(self) -> Array:
@@ -232,7 +242,7 @@ class GaussianRows(BlockRows):
         found = Gaussians(np.empty((len(rows), n_dims)), np.empty((len(rows), n_dims, n_dims)))
         is_known, places = self._rows.known[rows], self._rows.places[rows]
         own = places[is_known]
-        found.means[is_known], found.roots[is_known] = Gaussians.at(self._known, own)
+        found.means[is_known], found.roots[is_known] = gaussians_at(self._known, own)
         if self._fresh is not None:
             own = places[~is_known]
             found.means[~is_known] = self._fresh.base.means[self._fresh.draw[own]]
@@ -246,7 +256,7 @@ class GaussianRows(BlockRows):
         for opened_rows, opened in taken:
             _, own, other = np.intersect1d(rows, opened_rows, return_indices=True)
             if len(own):
-                gaussians.means[own], gaussians.roots[own] = Gaussians.at(opened, other)
+                gaussians.means[own], gaussians.roots[own] = gaussians_at(opened, other)
         result = np.repeat(x.low[:1], len(rows), axis=0)
         for pattern in x.patterns():
             columns = np.concatenate([pattern.intervals, pattern.missing])
@@ -278,5 +288,6 @@ class GaussianRows(BlockRows):
         if x.complete[0]:
             return np.asarray(densities.log_likelihood(x.vectors(), *opened)[0])
         (pattern,) = x.patterns()
-        sequence = pattern.sequence(Gaussians.at(opened, np.arange(len(rows))))
-        return pattern.log_density(sequence, 0, self._shifts[rows])
+        gaussians, first = gaussians_at(opened, slice(None)), np.arange(len(rows))
+        even = np.zeros((1, len(rows)))
+        return np.asarray(pattern.log_density(gaussians, first, even, self._shifts[rows])[0])

@@ -4,51 +4,41 @@
 Cells are taken one after the other: exact ones, then those known to an interval, then
 missing ones. With L the lower factor of their covariance in a component they are y = c + L ε, so
 that exact cells settle the first of the ε, and missing ones leave the last of them free. The
-probability of the intervals given the exact cells is estimated without bias by the sequential
-sampler of Geweke, Hajivassiliou and Keane (GHK): each interval's probability given the cells before
-it, which are drawn inside their own. It is exact where a user has one such cell.
+probability of the intervals given the exact cells is estimated without bias (``ghk``). It is exact
+where a user has one such cell.
 
 Shapes: n components, J users, D columns, r dimensions in working units. Cells are on the scale of
 the Gaussian view.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 from scipy.stats import qmc
 
 from dualview.columns.cells import missing_cells
-from dualview.distributions import log_normal_mass, normal_quantiles_between
 from dualview.errors import InputError
-from dualview.numerics.linalg import spread
+from dualview.numerics.linalg import inverse_factors
+from dualview.numerics.streams import stream_of
 from dualview.units import Whitening
 from dualview.views.base import Components
+from dualview.views.gaussian.ghk import Gaussians, Known, draw_cells, log_densities
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 N_POINTS = 16  # of the GHK sampler in each component
-_SWEEPS = 20  # Gibbs sweeps over interval cells, from one of these points
 _HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 _RANK_TOLERANCE = 1e-8
 
 
-class Gaussians(NamedTuple):
-    """Means (n, r) of components in working units, and square roots (n, r, r) of their
-    covariances."""
-
-    means: Array
-    roots: Array
-
-    @classmethod
-    def at(cls, components: Components, places: NDArray[np.intp]) -> "Gaussians":
-        """Some of the components, which have precision factors."""
-        means, factors = components.means[places], components.factors[places]
-        return cls(means, spread(np.eye(means.shape[1]), factors))
+def gaussians_at(components: Components, places: NDArray[Any] | slice) -> Gaussians:
+    """Some of the components, which have precision factors."""
+    means, factors = components.means[places], components.factors[places]
+    return Gaussians(np.ascontiguousarray(means), inverse_factors(np.ascontiguousarray(factors)))
 
 
 @dataclass(frozen=True)
@@ -150,31 +140,41 @@ class Pattern:
             users, intervals, missing, exact, low[:, intervals], high[:, intervals], loading, units
         )
 
-    def sequence(self, gaussians: Gaussians, with_missing: bool = False) -> "Sequence":
-        """The cells one after the other in n components, those that are missing only on request."""
-        loading = (
-            self.loading
-            if with_missing
-            else self.loading[: self.exact.shape[1] + len(self.intervals)]
+    def __getitem__(self, places: slice) -> "Pattern":
+        """Some of the users."""
+        return replace(
+            self,
+            users=self.users[places],
+            exact=self.exact[places],
+            low=self.low[places],
+            high=self.high[places],
         )
-        if not loading.size:
-            return Sequence(
-                np.empty((len(gaussians.means), 0)), np.empty((len(gaussians.means), 0, 0)), 0
-            )
-        lower = np.swapaxes(
-            np.linalg.qr(np.swapaxes(loading @ gaussians.roots, -1, -2), mode="r"), -1, -2
-        )
-        signs = np.where(np.diagonal(lower, axis1=-2, axis2=-1) < 0.0, -1.0, 1.0)
-        return Sequence(gaussians.means @ loading.T, lower * signs[:, None, :], self.exact.shape[1])
 
-    def log_density(self, sequence: "Sequence", place: int, shifts: Array) -> Array:
-        """ln p(cells of one of the users | component), (n,), by the volume of working units where
-        cells are exact.
+    @property
+    def _known(self) -> Known:
+        parts = self.exact, self.low, self.high
+        return Known(*map(np.ascontiguousarray, parts))
 
-        shifts (n, i − 1 or more): where the points of the GHK sampler begin in each component,
-        between 0 and 1.
+    def log_density(
+        self, gaussians: Gaussians, first: Places, log_weights: Array, shifts: Array
+    ) -> Array:
+        """ln p(cells of the users | component), (m, n), by the volume of working units where cells
+        are exact.
+
+        first (N,): where the components of each draw begin. log_weights (m, n): what these weigh
+        besides, which says where the estimates have to be close. shifts (n, i − 1 or more): where
+        the points of the GHK sampler begin in each component, between 0 and 1.
         """
-        found = sequence.log_density(self.exact[place], self.low[place], self.high[place], shifts)
+        n_known = self.exact.shape[1] + len(self.intervals)
+        found = log_densities(
+            self._known,
+            np.ascontiguousarray(self.loading[:n_known]),
+            gaussians,
+            np.append(first, len(gaussians.means)),
+            log_weights,
+            shifts,
+            _points(max(0, len(self.intervals) - 1)),
+        )
         return np.asarray(found + self.units.log_volume)
 
     def draw(self, rng: np.random.Generator, gaussians: Gaussians, place: int) -> Array:
@@ -185,9 +185,8 @@ class Pattern:
         more, they come from Gibbs sweeps that begin at one of the GHK sampler's points, taken by
         its weight: not exactly from their distribution, but very nearly.
         """
-        drawn = self.sequence(gaussians, with_missing=True).draw(
-            rng, self.exact[place], self.low[place], self.high[place]
-        )
+        loading = np.ascontiguousarray(self.loading)
+        drawn = draw_cells(stream_of(rng), place, self._known, loading, gaussians, N_POINTS)
         return np.asarray(drawn + self.units.mean[np.concatenate([self.intervals, self.missing])])
 
 
@@ -200,12 +199,14 @@ def log_density(x: UserCells, components: Components, rows: Places) -> Array:
         heights = np.log(np.abs(np.diagonal(factors, axis1=-2, axis2=-1))).sum(axis=-1)[rows]
         constant = x.units.n_dims * _HALF_LOG_2PI + x.units.log_volume
         return np.asarray(heights - 0.5 * (standard**2).sum(axis=-1) - constant)
-    found = np.zeros(rows.shape)
+    found, first = np.zeros(rows.shape), np.arange(len(rows))
     shifts = np.random.default_rng(0).random((len(rows), max(0, x.low.shape[1] - 1)))
+    even = np.zeros((1, len(rows)))
     for pattern in x.patterns(complete=True):
         for place, user in enumerate(pattern.users):
-            sequence = pattern.sequence(Gaussians.at(components, rows[:, user]))
-            found[:, user] = pattern.log_density(sequence, place, shifts) - x.units.log_volume
+            gaussians = gaussians_at(components, rows[:, user])
+            own = pattern[place : place + 1].log_density(gaussians, first, even, shifts)
+            found[:, user] = own[0] - x.units.log_volume
     return found
 
 
@@ -215,112 +216,11 @@ def standardized(vectors: Array, means: Array, factors: Array) -> Array:
     return np.asarray((np.swapaxes(factors, -1, -2) @ (vectors - means)[..., None])[..., 0])
 
 
-@dataclass(frozen=True)
-class Sequence:
-    """Cells y = c + L ε in n components: centers c (n, s), lower L (n, s, k), the first n_exact of
-    them known exactly."""
-
-    centres: Array
-    lower: Array
-    n_exact: int
-
-    def _settled(self, exact: Array) -> tuple[Array, Array]:
-        """ε (n, n_exact) of exact cells, and ln of their density (n,)."""
-        standard = np.empty((len(self.centres), self.n_exact))
-        total = np.full(len(self.centres), -self.n_exact * _HALF_LOG_2PI)
-        for i, value in enumerate(exact):
-            scale = self.lower[:, i, i]
-            away = value - self.centres[:, i] - (self.lower[:, i, :i] * standard[:, :i]).sum(axis=1)
-            standard[:, i] = away / scale
-            total -= 0.5 * standard[:, i] ** 2 + np.log(scale)
-        return standard, total
-
-    def _given(self, standard: Array, n: int) -> tuple[Array, Array]:
-        """Centers (n, i) and factors (n, i, i) of the next cells, given the exact ones."""
-        cells, known = slice(self.n_exact, self.n_exact + n), slice(0, self.n_exact)
-        centres = self.centres[:, cells] + np.einsum(
-            "nij,nj->ni", self.lower[:, cells, known], standard
-        )
-        return centres, self.lower[:, cells, cells]
-
-    def log_density(self, exact: Array, low: Array, high: Array, shifts: Array) -> Array:
-        """ln of the density of the exact cells times the probability of the intervals, (n,)."""
-        standard, total = self._settled(exact)
-        if not len(low):
-            return total
-        centres, lower = self._given(standard, len(low))
-        levels = (_points(len(low) - 1)[:, None] + shifts[:, : len(low) - 1]) % 1.0
-        log_weights = _walk(centres, lower, low, high, levels)[1]
-        return np.asarray(total + logsumexp(log_weights, axis=0) - np.log(len(log_weights)))
-
-    def draw(self, rng: np.random.Generator, exact: Array, low: Array, high: Array) -> Array:
-        """All cells after the exact ones, (n, i + number missing)."""
-        standard = self._settled(exact)[0]
-        n, n_free = len(self.centres), self.lower.shape[2] - self.n_exact - len(low)
-        if len(low):
-            centres, lower = self._given(standard, len(low))
-            away = _drawn_inside(rng, centres, lower, low, high)
-            inside = np.linalg.solve(lower, away[..., None])[..., 0]
-            standard = np.concatenate([standard, inside], axis=1)
-        standard = np.concatenate([standard, rng.standard_normal((n, n_free))], axis=1)
-        rest = slice(self.n_exact, None)
-        return np.asarray(
-            self.centres[:, rest] + np.einsum("nij,nj->ni", self.lower[:, rest], standard)
-        )
-
-
-def _walk(
-    centres: Array, lower: Array, low: Array, high: Array, levels: Array
-) -> tuple[list[Array], Array]:
-    """The GHK sampler: ε of the cells that are drawn, each (P, n), and ln of the weights of the
-    points, (P, n).
-
-    levels (P, n, i or i − 1): where in its interval's distribution each cell is drawn; there may be
-    none for the last.
-    """
-    standard: list[Array] = []
-    log_weights = np.zeros((levels.shape[0] if levels.shape[2] else 1, len(centres)))
-    for i in range(len(low)):
-        scale = lower[:, i, i]
-        middle = centres[:, i] + sum(lower[:, i, k] * before for k, before in enumerate(standard))
-        bounds = (low[i] - middle) / scale, (high[i] - middle) / scale, (high[i] - low[i]) / scale
-        log_weights += log_normal_mass(*bounds)
-        if i < levels.shape[2]:
-            standard.append(normal_quantiles_between(levels[..., i], *bounds))
-    return standard, log_weights
-
-
-def _drawn_inside(
-    rng: np.random.Generator, centres: Array, lower: Array, low: Array, high: Array
-) -> Array:
-    """One draw of interval cells in each of n components, less their centers, (n, i)."""
-    n, n_cells = centres.shape
-    n_points = N_POINTS if n_cells > 1 else 1
-    points, log_weights = _walk(centres, lower, low, high, rng.random((n_points, n, n_cells)))
-    chosen = np.argmax(log_weights + rng.gumbel(size=log_weights.shape), axis=0)
-    standard = np.stack([part[chosen, np.arange(n)] for part in points], axis=1)
-    away = np.einsum("nij,nj->ni", lower, standard)
-    if n_cells == 1:
-        return np.asarray(away)
-    inverse = np.linalg.solve(lower, np.broadcast_to(np.eye(n_cells), lower.shape))
-    precision = np.swapaxes(inverse, -1, -2) @ inverse
-    for _ in range(_SWEEPS):
-        for i in range(n_cells):  # (C16)
-            sd = 1.0 / np.sqrt(precision[:, i, i])
-            middle = away[:, i] - (precision[:, i] * away).sum(axis=1) * sd**2
-            start = centres[:, i] + middle
-            bounds = (low[i] - start) / sd, (high[i] - start) / sd, (high[i] - low[i]) / sd
-            away[:, i] = middle + sd * normal_quantiles_between(rng.random(n), *bounds)
-    return np.asarray(away)
-
-
 def _points(n_dims: int) -> Array:
     """Evenly spread points (P, d) in the unit cube."""
-    return (
-        np.asarray(qmc.Sobol(n_dims, scramble=False).random(N_POINTS))
-        if n_dims
-        else np.empty((1, 0))
-    )
+    if not n_dims:
+        return np.empty((1, 0))
+    return np.asarray(qmc.Sobol(n_dims, scramble=False).random(N_POINTS))
 
 
 def _span(loading: Array) -> Array:

@@ -113,7 +113,7 @@ class NominalRows(BlockRows):
         self._flat = NominalView(block.shares).flat
         self._table = np.vstack([block.log_shares, np.log(self._flat)])  # the last one is fresh
 
-    def log_density(self, x: Places) -> Array:
+    def log_density(self, x: Places, log_weights: Array) -> Array:  # noqa: ARG002
         found = np.array([self._log_of_levels(self._table, own) for own in x])
         return np.asarray(found.reshape(len(x), len(self._table))[:, self._component])
 
