@@ -263,7 +263,7 @@ def imputed_of_new(
     features: Features,
     n_draws: int,
     users: Sequence[Any],
-    given: Any,
+    given: Any = None,
 ) -> Imputation:
     """The cells of new users, of a table given: n_draws clusters of each by their probability, and
     cells drawn in these."""
