@@ -197,6 +197,16 @@ def test_search_cut_short_says_so_and_is_no_worse_than_the_best_draw(
     assert draws.distances(found.labels).mean() <= draws.distances(best_draw).mean()
 
 
+def test_partition_has_no_more_clusters_than_there_can_be() -> None:
+    # each pair of draws agrees on two users out of six: the best partition may have more clusters
+    z = np.array([[0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0], [0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]])
+    sizes = {
+        most: partition.least_loss(z, "binder", most=most).labels.max() + 1 for most in (None, 3)
+    }
+    assert sizes[None] > 3
+    assert sizes[3] <= 3
+
+
 def test_limit_of_work_gives_the_same_partition_again() -> None:
     z, limits = thousands_of_draws(), partition.Limits(work=1e5)
     found, again = (partition.least_loss(z, "vi", limits) for _ in range(2))

@@ -302,7 +302,7 @@ def require_column(
     what names it in a command."""
     if column not in table.columns:
         names = [str(name) for name in table.columns]
-        near = difflib.get_close_matches(column, names, 3)
+        near = difflib.get_close_matches(column, names, 3) if len(names) > 1 else []
         meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise InputError(
             f"{path} must have a column {column!r}; it has {', '.join(names)}.{meant} "

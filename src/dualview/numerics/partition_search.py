@@ -171,7 +171,7 @@ def improve(order, by_user, counts, candidate, tables, growths, sizes, growth):
     return places
 
 
-@called_soon(_LABELS, _COUNTS, _PLACES, _PLACES, 1)
+@compiled
 def memberships(z, counts, labels, sizes, n_labels):
     """Sums over all that were drawn, (U,): the share of the other members of each user's cluster
     that are with it; whether it is alone, for a cluster of one."""

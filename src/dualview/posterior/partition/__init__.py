@@ -216,6 +216,7 @@ def least_loss(
     loss: str,
     limits: Limits = IN_A_FIT,
     *,
+    most: int | None = None,
     known: Labels | None = None,
     seed: int = 0,
 ) -> Found:
@@ -227,7 +228,7 @@ def least_loss(
     one after the other. Where there are thousands of draws all this looks at some of them; then
     users move from the best partition so found until nobody does, over all draws. With very many
     users the draws that count are some of them, too. What the limits cut short ends with the best
-    so far.
+    so far. most: clusters that a partition can have; by default two more than any draw has.
     """
     began = time.monotonic()
     z = _some(z)
@@ -236,17 +237,30 @@ def least_loss(
     n_few = int(min(len(z), limits.n_draws, affordable))
     few = draws if n_few == len(z) else Draws(_spread(z, n_few), loss)
     work, clock = limits.work / 2, _Clock(began + _SHARE_OF_STARTS * limits.seconds)
-    ends = _descend_from_all(few, start, limits.n_starts, work, clock, seed)
+    capacity = _capacity(draws, start, most)
+    ends = _descend_from_all(few, start, capacity, limits.n_starts, work, clock, seed)
     whole = [end.labels for end in ends if end.labels.min() >= 0]
     best = min(whole, key=lambda labels: float(few.distances(labels).mean()))
     clock.end = began + limits.seconds
-    last = _descend(np.random.default_rng(seed), draws, best, work, clock)
+    last = _descend(np.random.default_rng(seed), draws, best, capacity, work, clock)
     labels = min(start, last.labels, key=lambda labels: float(draws.distances(labels).mean()))
     return Found(by_size(labels), last.finished and all(end.finished for end in ends))
 
 
+def _capacity(draws: Draws, start: Labels, most: int | None) -> int:
+    """Clusters that a search has room for."""
+    used = max(draws.n_labels, int(start.max()) + 1)
+    return min(len(start), used + 2 if most is None else max(most, used))
+
+
 def _descend_from_all(
-    draws: Draws, start: Labels, n_starts: int, work: float, clock: _Clock, seed: int
+    draws: Draws,
+    start: Labels,
+    capacity: int,
+    n_starts: int,
+    work: float,
+    clock: _Clock,
+    seed: int,
 ) -> list[Found]:
     """Where the search ends from a partition, and from users who are taken one after the other, so
     many times; on all cores."""
@@ -254,7 +268,7 @@ def _descend_from_all(
 
     def descend(i: int) -> Found:
         rng = np.random.default_rng([seed, i])
-        return _descend(rng, draws, starts[i], work / len(starts), clock)
+        return _descend(rng, draws, starts[i], capacity, work / len(starts), clock)
 
     try:
         return list(parallel.apply(descend, range(len(starts))))
@@ -277,7 +291,12 @@ def _spread(z: NDArray[np.integer], most: int) -> NDArray[np.integer]:
 
 
 def _descend(
-    rng: np.random.Generator, draws: Draws, start: Labels, work: float, clock: _Clock
+    rng: np.random.Generator,
+    draws: Draws,
+    start: Labels,
+    capacity: int,
+    work: float,
+    clock: _Clock,
 ) -> Found:
     """Where the search ends that starts at a partition; −1 stands for users who are nowhere yet.
 
@@ -287,7 +306,6 @@ def _descend(
     candidate, n_users = start.copy(), len(start)
     if clock.is_over:
         return Found(candidate, False)
-    capacity = min(n_users, max(draws.n_labels, int(start.max()) + 1) + 2)
     tables = np.zeros((len(draws.z), draws.n_labels, capacity), dtype=np.int32)
     growths = np.zeros(tables.shape)
     search.fill(draws.z, draws.counts, candidate, tables, growths, draws.growth)

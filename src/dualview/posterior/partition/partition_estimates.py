@@ -91,7 +91,7 @@ class PartitionEstimates(FitFacts):
                 method,
                 partitions.Found(partitions.by_size(z[partitions.dahl(z)]), True)
                 if method == "dahl"
-                else partitions.least_loss(z, method, limits),
+                else partitions.least_loss(z, method, limits, most=self.spec.n_clusters),
             )
         found = self._tree[_GROUP][method]
         return partitions.Found(
@@ -108,10 +108,9 @@ class PartitionEstimates(FitFacts):
             )
         seconds = max_time if max_time == math.inf else positive_number(max_time, "max_time")
         limits = partitions.FULL._replace(seconds=seconds)
-        known = self.estimated(method).labels
-        self._keep(
-            method, partitions.least_loss(self._all_labels(), method, limits, known=known, seed=1)
-        )
+        known, most = self.estimated(method).labels, self.spec.n_clusters
+        z = self._all_labels()
+        self._keep(method, partitions.least_loss(z, method, limits, most=most, known=known, seed=1))
 
     def _all_labels(self) -> NDArray[np.integer]:
         """The draws of all labels of a user side by side, (S, U) or several times as wide."""
