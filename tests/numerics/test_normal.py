@@ -82,6 +82,30 @@ def test_quantiles_are_roots_of_the_distribution_function(n_components: int, spr
         np.testing.assert_allclose(below, levels, rtol=0.0, atol=1e-11)
 
 
+@pytest.mark.parametrize(
+    ("location", "sd"), [(1e6, 10.0), (1e6, 0.01), (1.7e9, 3600.0), (-3.0, 1e-9)]
+)
+def test_quantiles_of_one_narrow_component(location: float, sd: float) -> None:
+    levels = np.array([0.025, 0.5, 0.975])
+    found = quantiles(levels, np.array([[[1.0], [location], [sd]]]))[0]
+    rounding = 4e-13 * abs(location) / sd + 1e-9
+    np.testing.assert_allclose((found - location) / sd, ndtri(levels), atol=rounding)
+
+
+@pytest.mark.parametrize(("n_components", "spread"), [(400, 0.1), (4000, 0.5)])
+def test_quantiles_among_spikes(n_components: int, spread: float) -> None:
+    """Draws that have no spread of their own, which count as very narrow components."""
+    rng = np.random.default_rng(n_components)
+    levels = np.linspace(0.02, 0.98, 30)
+    for _ in range(3):
+        locations = rng.normal(1.0, spread, n_components)
+        weights = np.full(n_components, 1.0 / n_components)
+        sds = 1e-6 * (1.0 + abs(locations))
+        found = quantiles(levels, np.array([[weights, locations, sds]]))[0]
+        below = ndtr((found[:, None] - locations) / sds).mean(axis=1)
+        np.testing.assert_allclose(below, levels, atol=1e-6)
+
+
 def test_single_values_have_quantiles_too() -> None:
     parts = np.array([[[0.3, 0.3, 0.4], [1.0, 2.0, 5.0], [0.0, 0.0, 0.0]]])
     np.testing.assert_allclose(quantiles(np.array([0.1, 0.5, 0.9]), parts), [[1.0, 2.0, 5.0]])
@@ -93,3 +117,11 @@ def test_a_gap_of_the_distribution_has_its_quantile_inside() -> None:
     expected = brentq(lambda y: 0.5 * ndtr((y + 10.0) / 0.1) - 0.4, -11.0, -9.0, xtol=1e-13)
     assert low == pytest.approx(expected, rel=1e-9)
     assert high == pytest.approx(-expected, rel=1e-9)
+
+
+def test_expected_shares_far_out() -> None:
+    locations, sds = np.array([-698.0, -690.0, 650.0]), np.array([3.9, 3.9, 2.0])
+    yes, no = expected_shares(locations, sds)
+    small = np.where(locations < 0.0, yes, no)
+    np.testing.assert_allclose(np.log(small), -abs(locations) + 0.5 * sds**2, rtol=1e-12)
+    np.testing.assert_allclose(yes + no, 1.0)

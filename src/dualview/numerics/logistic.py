@@ -9,6 +9,7 @@ from dualview.numerics.compiling import compiled
 MOST_SD = 4.0  # with more the nodes would be many
 _STEP = 0.5  # of the trapezoidal rule, in units of the narrower of the two curves
 _REACH = 8.5
+_FAR = -600.0  # log odds below which σ(x) is e^x to rounding, and odds may underflow on the way
 
 
 @compiled
@@ -37,5 +38,7 @@ def expected_shares(locations, sds):
             weight *= growth
             growth *= shrinking
         below, above = below / total, above / total
+        if low < _FAR:
+            below, above = 1.0, math.exp(low + 0.5 * sd * sd)
         yes[i], no[i] = (above, below) if locations[i] <= 0.0 else (below, above)
     return yes, no

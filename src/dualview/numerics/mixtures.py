@@ -8,7 +8,9 @@ from dualview.numerics.compiling import compiled, in_place, inlined
 from dualview.numerics.normal import lower_tail_and_height
 
 _PRECISION = 2e-13  # of quantiles, in units of themselves or of the smallest component
-_CUBIC = 3e-6  # a step of Halley's method this short leaves an error below that
+# A step of Halley's method this short leaves an error below that, if it is also a small part of the
+# narrowest component: the error grows like the square of location over standard deviation.
+_CUBIC, _OF_NARROWEST = 3e-6, 1e-3
 _MOST_STEPS = 200
 _FEW = 256  # components, drawn by their weights, that say where to begin
 
@@ -32,9 +34,10 @@ def _level(y, components):
 
 
 @compiled
-def _solve(probability, components, scale, low, high, start):
+def _solve(probability, components, scale, narrowest, low, high, start):
     """t = asinh(y / scale) between two bounds where the distribution function has a value: Halley's
-    method, and bisection where that leads astray."""
+    method, and bisection where that leads astray. narrowest: the smallest standard deviation above
+    0."""
     t = start
     for _ in range(_MOST_STEPS):
         y, unit = scale * math.sinh(t), scale * math.cosh(t)
@@ -48,7 +51,8 @@ def _solve(probability, components, scale, low, high, start):
         second = bend * unit * unit + slope * y
         step = -2.0 * excess * first / (2.0 * first * first - excess * second)
         after = t + step
-        if abs(step) < _CUBIC and low <= after <= high:
+        short = max(_PRECISION, min(_CUBIC, _OF_NARROWEST * narrowest / unit))
+        if abs(step) < short and low <= after <= high:
             return after
         if not low < after < high or abs(step) > 0.5 * (high - low):
             after = 0.5 * (low + high)
@@ -83,7 +87,9 @@ def quantiles(probabilities, parts):
     found, few = np.empty((parts.shape[0], probabilities.shape[0])), np.empty((3, _FEW))
     for i in range(parts.shape[0]):
         own, scale, low, high = parts[i], math.inf, math.inf, -math.inf
+        narrowest = math.inf
         for s in range(n_components):
+            narrowest = min(narrowest, own[2, s]) if own[2, s] > 0.0 else narrowest
             size = abs(own[1, s]) + own[2, s]
             scale = min(scale, size) if size > 0.0 else scale
             # practically no probability is outside
@@ -97,6 +103,7 @@ def quantiles(probabilities, parts):
         for p in range(probabilities.shape[0]):
             start = 0.5 * (low + high)
             if n_components > 2 * _FEW:
-                start = _solve(probabilities[p], few, scale, low, high, start)
-            found[i, p] = scale * math.sinh(_solve(probabilities[p], own, scale, low, high, start))
+                start = _solve(probabilities[p], few, scale, narrowest, low, high, start)
+            t = _solve(probabilities[p], own, scale, narrowest, low, high, start)
+            found[i, p] = scale * math.sinh(t)
     return found

@@ -124,6 +124,9 @@ class Pattern:
         units = table.units
         known, intervals, missing = (np.flatnonzero(kinds == kind) for kind in range(3))
         low, high = table.low[users] - units.mean, table.high[users] - units.mean
+        # narrow ones first: they say where the wide ones are drawn
+        widths = np.median(high - low, axis=0) / np.linalg.norm(units.factor, axis=1)
+        intervals = intervals[np.argsort(widths[intervals], kind="stable")]
         exact, loading = low[:, known], units.factor[known]
         if units.n_dims < len(units.mean):
             if len(intervals):
