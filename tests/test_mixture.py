@@ -7,6 +7,7 @@ import pytest
 import dualview as dv
 from dualview.engines.starts import KMeansStart
 from dualview.errors import DataWarning, DegenerateError
+from dualview.posterior.partition import Found
 
 # These runs are too short to converge, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
@@ -398,3 +399,18 @@ class TestSamePosterior:
         behavior = dv.SharedOutcome(FORUM.participation, FORUM.outcome[::-1].copy())
         post = fit(behavior=behavior, random_state=5, **CHAINS).posterior_
         assert np.abs(z_scores(reference, summaries(post))).max() > 6
+
+
+def test_a_better_partition_is_that_of_labels_and_predictions() -> None:
+    """A search that goes on may find another number of clusters."""
+    features, behavior, _ = MODELS["dual-DP"]
+    model = fit(features, behavior, None)
+    before = model.predict_proba(features[:3])
+    assert before.shape == (3, model.n_clusters_ + 1)
+    better = np.arange(15) % 4
+    model.posterior_._keep("vi", Found(better, True))
+    np.testing.assert_array_equal(model.labels_, model.posterior_.partition())
+    assert model.n_clusters_ == 4
+    assert model.predict_proba(features[:3]).shape == (3, 5)
+    assert len(model.get_feature_names_out()) == 5
+    assert set(model.predict(features)) <= {-1, 0, 1, 2, 3}

@@ -139,7 +139,7 @@ def test_pipeline():
 def test_fit_predict_passes_the_behavior():
     model = dv.DualViewMixture(**QUICK)
     labels = model.fit_predict(FORUM.features, behavior())
-    assert labels is model.labels_
+    np.testing.assert_array_equal(labels, model.labels_)
     assert "latent" in model.posterior_
     assert dv.DualViewMixture(**QUICK).fit_predict(None, behavior()).shape == (20,)
 

@@ -350,13 +350,25 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         self._placement = Placement(posterior)
         self.behavior_ = behavior
         posterior.estimated(DEFAULT, limits_in_fit(self.max_time))
-        self.labels_ = posterior.partition()
-        self.behavior_labels_ = posterior.behavior_partition()
-        self.n_clusters_ = int(self.labels_.max()) + 1
         if behavior is None:
             self.__dict__.pop("latent_", None)
         else:
             self.latent_ = posterior.latent_median
+
+    @property
+    def labels_(self) -> Labels:
+        """Estimated cluster of each user, numbered from the largest cluster."""
+        return self.posterior_.partition()
+
+    @property
+    def behavior_labels_(self) -> Labels:
+        """The same by behavior."""
+        return self.posterior_.behavior_partition()
+
+    @property
+    def n_clusters_(self) -> int:
+        """Number of clusters in ``labels_``."""
+        return int(self.labels_.max()) + 1
 
     def check(
         self, behavior: Behavior | None = None, *, refit: bool = True, seed: int = 0

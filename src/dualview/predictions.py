@@ -50,8 +50,10 @@ class Predictions:
     if TYPE_CHECKING:
         posterior_: Posterior
         behavior_: Behavior | None
-        n_clusters_: int
         _placement: Placement
+
+        @property
+        def n_clusters_(self) -> int: ...
 
     def predict(self, X: Any, *, unknown: Unknown = "error") -> Labels:
         """Most probable cluster of each new user given the features; −1 for a new cluster.

@@ -40,8 +40,7 @@ class PartitionEstimates(FitFacts):
         of its ``max_time`` if it has one. It is never worse than the best draw that it looks at,
         and ``partition_estimate().finished`` says whether it came to its end. max_time: search on
         for up to so many seconds, from more starts and over all draws (``math.inf``: to the end).
-        What is better is kept for all later questions; ``labels_`` of an estimator stay those of
-        its fit.
+        What is better is kept for all later questions, and is ``labels_`` of an estimator then.
         """
         if not isinstance(method, str) or method not in partitions.METHODS:
             raise InputError(f"partition takes 'vi', 'binder' or 'dahl'; got {method!r}.")

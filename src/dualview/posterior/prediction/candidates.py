@@ -41,6 +41,7 @@ class Candidates(ClusterRows):
         alpha = post.flat("alpha") if partition.has_alpha else np.ones(post.n_chains * post.n_draws)
         n_draws, owner = len(alpha), table["owner"]
         self._partition, self._alpha = partition, alpha
+        self._overlap: tuple[NDArray[np.int64], Array] | None = None  # of labels as they were
         self._n_clusters = np.bincount(owner, weights=table["count"] > 0, minlength=n_draws)
         new_weight = self.new_weight(np.zeros(n_draws))
         super().__init__(
@@ -150,11 +151,16 @@ class Candidates(ClusterRows):
         offsets = np.searchsorted(self._post.components["owner"], np.arange(self.n_draws))
         return np.asarray(offsets[:, None] + labels)
 
-    @cached_property
+    @property
     def overlap(self) -> Array:
         """Share of each row's users that is in each cluster of the estimate, (R, C + 1); the last
         column is a fresh cluster."""
         labels = self._post.partition()
+        if self._overlap is None or not np.array_equal(labels, self._overlap[0]):
+            self._overlap = labels, self._overlap_with(labels)
+        return self._overlap[1]
+
+    def _overlap_with(self, labels: NDArray[np.int64]) -> Array:
         counts = np.zeros((len(self._post.components["owner"]), int(labels.max()) + 1))
         for members in self._members(self._post.flat("z")):
             np.add.at(counts, (members, labels), 1.0)
