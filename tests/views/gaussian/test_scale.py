@@ -256,7 +256,7 @@ def test_columns_drawn_from_their_law_stay_in_it(n_dims):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("(n_dims - d + 0.5", "(n_dims + 0.5"),
+        ("n_dims - d + 0.5", "n_dims + 0.5"),
         ("0.5 * prior_dof * scale * square", "0.5 * scale * square"),
     ],
 )
