@@ -19,8 +19,8 @@ from dualview.checks import whole_number
 from dualview.engines.starts import Labels
 from dualview.errors import InputError, InputTypeError
 from dualview.inputs.data import checked_data
-from dualview.inputs.designs import Formula
 from dualview.inputs.fits import fit_model, fits_to_views, warn_of_fit
+from dualview.inputs.formulas import Formula
 from dualview.inputs.from_long import Wanted, column_list, read_long
 from dualview.inputs.more_data import append_data
 from dualview.inputs.parameters import Parameters, check_use, of_engine

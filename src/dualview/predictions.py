@@ -14,6 +14,7 @@ from dualview.behaviors.naming import is_several
 from dualview.behaviors.records import Forecast
 from dualview.checks import listed, whole_number
 from dualview.errors import InputError
+from dualview.inputs.features import feature_names
 from dualview.inputs.from_long import is_table, new_observations
 from dualview.inputs.new_users import among_new_users, new_features, new_ids
 from dualview.posterior import Posterior
@@ -124,7 +125,7 @@ class Predictions:
         """
         check_is_fitted(self, "posterior_")
         if self.behavior_ is not None and self.behavior_.table is not None and is_table(y):
-            y, new = new_observations(self.behavior_, y, None, None, with_outcomes=True)
+            y, new = new_observations(self.behavior_, y, with_outcomes=True)
             if new is not None:
                 raise InputError(
                     "score is of outcomes of the fit's users; the table has others: "
@@ -172,15 +173,16 @@ class Predictions:
         ----------
         X_new : array or DataFrame (J, D)
             Features of the new users. None if the fit had no features.
-        behavior_new : behavior of the kind that was fitted, optional
-            What the new users did so far. Its users are those of the fit, then the new ones; with
-            X_new, or for fewer new users than the fit has, the new ones alone are enough. An
-            outcome may involve users of the fit, but only one new user.
+        behavior_new : behavior of the kind that was fitted, or long table, optional
+            What the new users did so far; a table is read as in the fit. Its users are those of the
+            fit, then the new ones; with X_new, or for fewer new users than the fit has, the new
+            ones alone are enough. An outcome may involve users of the fit, but only one new user.
         unknown : "error" or "missing"
             As in :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
         behavior = self._fitted_behavior()
+        behavior_new, X_new = self._from_table(behavior_new, X_new, with_outcomes=True)
         latent = self._new_users(X_new, behavior_new, unknown).latent()
         if not isinstance(behavior, SeveralBehaviors):
             return latent
@@ -213,11 +215,15 @@ class Predictions:
         check_is_fitted(self, "posterior_")
         behavior = self._fitted_behavior()
         known = self._known()
-        if behavior.table is not None and is_table(behavior_new):
-            columns = self._feature_columns()
-            behavior_new, X_new = new_observations(behavior, behavior_new, X_new, columns, True)
-        if behavior.table is not None and is_table(new):
-            new, X_new = new_observations(behavior, new, X_new, self._feature_columns())
+        are_tables = behavior.table is not None and is_table(new) and is_table(behavior_new)
+        behavior_new, X_new = self._from_table(behavior_new, X_new, with_outcomes=True)
+        new, X_new = self._from_table(new, X_new)
+        by_position = are_tables and new_ids(self.posterior_, X_new) is None
+        if by_position and new.users != behavior_new.users:
+            raise InputError(
+                "X_new must name its users, since new and behavior_new have different ones: give a "
+                "pandas table with ids as its index."
+            )
         users = (
             None
             if X_new is None and behavior_new is None
@@ -249,7 +255,16 @@ class Predictions:
         """Names of the columns of features; None for a fit without features."""
         if not self.posterior_.has_features:
             return None
-        return [str(name) for name in getattr(self, "feature_names_in_", ())]
+        return feature_names(self)
+
+    def _from_table(self, given: Any, X_new: Any, with_outcomes: bool = False) -> tuple[Any, Any]:
+        """Observations and features of new users, where the observations are a long table; else as
+        they are."""
+        behavior = self._fitted_behavior()
+        if behavior.table is None or not is_table(given):
+            return given, X_new
+        ids, names = new_ids(self.posterior_, X_new), self._feature_columns()
+        return new_observations(behavior, given, X_new, ids, names, with_outcomes)
 
     def _known(self) -> tuple[Array, dict[str, Array]]:
         """Draws of the latent behavior of the fit's users, and of what predictions need besides."""

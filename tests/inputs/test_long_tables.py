@@ -14,6 +14,8 @@ import pytest
 import dualview as dv
 from dualview import cli
 from dualview.errors import DataWarning, InputError, InputTypeError, MissingExtraError
+from dualview.inputs.designs import Coding, FormulaDesign, design_from
+from dualview.inputs.from_long import new_observations
 
 N = 12
 SHORT: dict[str, Any] = {"engine": dv.Gibbs(n_warmup=20), "n_draws": 20, "n_chains": 1}
@@ -234,7 +236,7 @@ def test_what_is_no_table_or_name_is_refused(table: Any, options: Any, message: 
         ("bdi ~ center(month) | subject", "not allowed.*functions of one row"),
         ("bdi ~ np.load(month) | subject", "not allowed"),
         ("bdi ~ np.log(month) | subject", r"must be finite.* row\(s\) 0, 6"),
-        ("bdi ~ month +* town | subject", "cannot be read: Operator"),
+        ("bdi ~ month +* town | subject", "cannot be read: it is no sum of terms"),
         ("bdi ~ . | subject", "must name its columns"),
         ("bdi ~ 0 | subject", "must depend on something"),
         ("log(bdi) ~ month | subject", r"a column; got 'log\(bdi\)'"),
@@ -244,6 +246,83 @@ def test_what_is_no_table_or_name_is_refused(table: Any, options: Any, message: 
 def test_a_formula_that_is_held_wrong_gets_advice(formula: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         dv.fit(formula, visits())
+
+
+ATTACKS = [
+    "{(print('RAN') or abs)(month)} ~ month",
+    "f((__import__('os').system('echo RAN') or abs)(month)) ~ month",
+    "month + I(month * ('`' == str(print('RAN')) + '`'))",
+    "I((lambda: month)())",
+    "I(month.__class__())",
+    "month[print(1)]",
+    "I(*month)",
+    "I(9 ** 9 ** 9 * month)",
+    "I((9 ** 10) ** 10 * month)",
+    "I(9 ** (9 * 9) * month)",
+    "month ** 11",
+    "((month + age) ** 10) ** 10",
+    "(" * 300 + "month" + ")" * 300,
+    "-" * 5000 + "month",
+]
+
+
+@pytest.mark.parametrize("terms", ATTACKS)
+def test_terms_run_nothing(terms: str, capfd: pytest.CaptureFixture[str]) -> None:
+    told = {"terms": terms, "codings": [{"name": "month", "levels": [], "is_whole": False}]}
+    with pytest.raises(InputError):
+        FormulaDesign(terms, (Coding("month"),)).matrix(visits(), "T")
+    with pytest.raises(InputError):
+        design_from(told).matrix(visits(), "T")
+    with pytest.raises(InputError):
+        dv.fit(f"bdi ~ {terms} | subject", visits())
+    assert "RAN" not in "".join(capfd.readouterr())
+
+
+def test_a_description_that_lacks_a_column_is_damaged() -> None:
+    with pytest.raises(InputError, match="the description of the fit is damaged"):
+        FormulaDesign("month + age", (Coding("month"),)).matrix(visits(), "T")
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        (
+            "C(np.minimum(month, 3))",
+            r"'C\(np\.minimum.*C\(\) of one column.*Make a col",
+        ),
+        ("C(month, month)", r"C\(\) of one column"),
+        ("C(month, 'y')", "rename such columns first"),
+        ("C(month) + month:age", "'month' is inside .* and outside.*Make a copy"),
+        ("C(`month`) + I(month ** 2)", "'month' is inside .* and outside.*Make a copy"),
+        ("I(3)", "not allowed"),
+        ("np.log(month, age)", "not allowed"),
+        ("I(1 / 0 + month)", r"cannot be read: Unable to evaluate factor `I\(1 / 0 \+ month\)`"),
+        ("scale + month", "must have a column 'scale'"),
+    ],
+)
+def test_terms_that_other_tables_would_not_share_are_refused(terms: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        FormulaDesign.of(visits(), terms, "T").matrix(visits(), "T")
+
+
+@pytest.mark.parametrize(
+    "name", ["scale", "center", "lag", "poly", "C", "exp", "np", "bs", "cs", "hashed", "dose.mg"]
+)
+def test_columns_may_be_called_as_functions_are(name: str) -> None:
+    table = visits().rename(columns={"age": name})
+    design = FormulaDesign.of(table, f"{name} + np.exp(month):{name}", "T")
+    matrix = design.matrix(table, "T")
+    assert list(matrix) == [name, f"np.exp(month):{name}"]
+    np.testing.assert_allclose(matrix[name], visits()["age"])
+    np.testing.assert_allclose(matrix.iloc[:, 1], np.exp(table["month"]) * table[name])
+
+
+def test_levels_of_a_name_in_backticks_are_those_of_the_fit() -> None:
+    table = visits().rename(columns={"month": "the month's"})
+    design = FormulaDesign.of(table, "C(`the month's`)", "T")
+    later = design.matrix(table[table["the month's"] > 3], "T")
+    assert list(later) == [f"C(the month's)[{month}]" for month in range(1, 6)]
+    assert later.sum().tolist() == [0, 0, 0, N, N]
 
 
 def test_a_setting_that_is_none_is_named() -> None:
@@ -337,6 +416,85 @@ def test_tables_are_scored(model: dv.DualViewMixture) -> None:
     assert model.score(None, visits()) == model.score(None, behavior)
     with pytest.raises(InputError, match="the table has others: 99"):
         model.score(None, new_visits().assign(bdi=1.0))
+
+
+def test_a_table_to_score_has_outcomes(model: dv.DualViewMixture) -> None:
+    with pytest.raises(InputError, match="must have a column 'bdi'"):
+        model.score(None, visits().drop(columns="bdi"))
+
+
+def later(*users: Any) -> pd.DataFrame:
+    return pd.DataFrame({"subject": users, "month": 7.0, "town": "c"})
+
+
+def read_later(table: Any, **options: Any) -> tuple[Any, Any]:
+    """New observations of the behavior of the visits, which needs no fit."""
+    return new_observations(long(visits(), by=["month", "town"])[1], table, **options)
+
+
+def test_several_new_users_are_matched_by_id() -> None:
+    X_new = pl.DataFrame({"age": [33.0, 50.0]})
+    with pytest.raises(InputError, match=r"X_new must name its users: .*with ids as its index"):
+        read_later(later(98, 99), X_new=X_new, ids_of_X=None, names=["age"])
+    behavior, _ = read_later(later(98, 99), X_new=X_new, ids_of_X=["99", "98"], names=["age"])
+    assert behavior.users[-2:] == ["99", "98"]
+    assert [behavior.users[place] for place in behavior.user] == ["98", "99"]
+    with pytest.raises(InputError, match="neither in the fit nor in X_new: 98"):
+        read_later(later(98, 99), X_new=X_new[:1], ids_of_X=["99"], names=["age"])
+    behavior, _ = read_later(later(98), X_new=X_new[:1], names=["age"])
+    assert behavior.users[-1] == "98"
+
+
+def test_two_tables_of_new_users_are_matched_by_id(model: dv.DualViewMixture) -> None:
+    columns = {"age": [33.0, 31.0], "drug": "no"}
+    before = later(98, 99).assign(bdi=[10.0, 60.0], **columns)
+    found = model.predict_outcome(later(99, 98), behavior_new=before)
+    again = model.predict_outcome(later(98, 99), behavior_new=before)
+    np.testing.assert_allclose(found.mean, again.mean[::-1])
+    with pytest.raises(InputError, match="X_new must name its users, since new and behavior_new"):
+        model.predict_outcome(later(99), pl.DataFrame(columns)[:1], before[:1])
+
+
+def test_users_of_whom_none_is_known_are_told() -> None:
+    users = [f"u{place}" for place in range(7)]
+    with pytest.warns(DataWarning, match=r"No user .* u0, .*u4.* as new users.* such as 5, 6\."):
+        read_later(later(*users))
+    read_later(later(5, "u0"))
+    with pytest.raises(InputError, match=r"'007' for '7', ' 8' for '8', '9\.0' for '9'"):
+        read_later(later("007", " 8", "9.0", "u0", "5"))
+
+
+def test_features_may_be_called_as_those_without_names_are(tmp_path: Path) -> None:
+    table = visits().assign(x0=lambda t: t["age"], x1=lambda t: t["age"] ** 2)
+    model = dv.fit("bdi ~ month | subject", table, features=["x0", "x1"], **SHORT)
+    model.posterior_.save(tmp_path / "fit.nc")
+    loaded = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "fit.nc"))
+    new = new_visits().assign(x0=33.0, x1=33.0**2)
+    np.testing.assert_array_equal(loaded.predict_outcome(new).mean, model.predict_outcome(new).mean)
+
+
+def test_the_latent_behavior_is_predicted_from_a_table(model: dv.DualViewMixture) -> None:
+    before = later(99, 99).assign(bdi=60.0, age=33.0, drug="no")
+    X_new = pd.DataFrame({"age": [33.0], "drug": ["no"]}, index=["99"])
+    expected = model.predict_latent(X_new, before).mean
+    np.testing.assert_array_equal(model.predict_latent(None, before).mean, expected)
+    assert not np.allclose(model.predict_latent(X_new).mean, expected)
+
+
+def test_levels_of_an_index_are_columns_unless_there_is_one() -> None:
+    table = visits()
+    by_index = table.set_index(["subject", "month"]).assign(month=table["month"].to_numpy())
+    expected = long(table, by="month")[1].fingerprint()
+    assert long(by_index, by="month")[1].fingerprint() == expected
+    assert long(by_index.rename_axis(["subject", None]), by="month")[1].fingerprint() == expected
+
+
+@pytest.mark.parametrize("names", [[1, "1"], [0, 0]])
+def test_names_that_are_the_same_as_text_are_refused(names: list[Any]) -> None:
+    table = visits().rename(columns={"age": "A", "drug": "B"})
+    table.columns = [dict(zip("AB", names, strict=True)).get(name, name) for name in table.columns]
+    with pytest.raises(InputError, match=f"each column once; more than once: {names[0]}"):
+        long(table)
 
 
 def test_new_users_of_a_fit_without_features_are_predicted(tmp_path: Path) -> None:

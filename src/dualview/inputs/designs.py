@@ -4,13 +4,10 @@
 A design remembers how the table of the fit was coded, in plain values, and codes others alike.
 """
 
-import ast
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -18,22 +15,14 @@ from numpy.typing import NDArray
 
 from dualview.checks import listed
 from dualview.columns.table import Source, Table
-from dualview.errors import InputError, InputTypeError, MissingExtraError
+from dualview.errors import InputError
+from dualview.inputs.formulas import Terms
 from dualview.inputs.tables import in_rows, numbers_in, numeric, option, require_column
 
 Array = NDArray[np.float64]
 
 _LEVELLED = ("text", "categories", "mixed numbers and text")
 _MOST_LEVELS = 50
-_EXAMPLE = '"bdi ~ 1 + month | subject"'
-# Functions that a formula may call: of one row at a time, so that other tables are coded alike, and
-# without effects, since formulas are read from files of fits too
-_FUNCTIONS = frozenset(
-    {"C", "I", "log", "log2", "log10", "exp"}
-    | {f"np.{name}" for name in ("log", "log1p", "log2", "log10", "exp", "sqrt", "abs", "sin")}
-    | {f"np.{name}" for name in ("cos", "tanh", "square", "minimum", "maximum")}
-)
-_PLAIN = (ast.Expression, ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
 
 
 @dataclass(frozen=True)
@@ -151,43 +140,6 @@ class ColumnDesign:
         return pd.DataFrame(parts, index=range(len(table)))
 
 
-class Formula(NamedTuple):
-    """The parts of a formula: a column of outcomes, terms, and a column of users."""
-
-    outcome: str
-    terms: str
-    user: str
-
-    @classmethod
-    def of(cls, text: Any) -> "Formula":
-        """From text such as "bdi ~ 1 + month | subject"."""
-        if not isinstance(text, str):
-            raise InputTypeError(f"formula must be text such as {_EXAMPLE}; got {text!r:.60}.")
-        outcome, is_formula, rest = text.partition("~")
-        terms, has_user, user = rest.rpartition("|")
-        if not is_formula or not has_user:
-            missing = "a ~ after the outcome" if not is_formula else "the column of users after |"
-            raise InputError(
-                f"formula must be like {_EXAMPLE}, outcome ~ terms | user; {text!r} lacks "
-                f"{missing}."
-            )
-        if "|" in terms or ")" in user:
-            raise InputError(
-                f"formula must be like {_EXAMPLE}; got {text!r}. Every user has all of the terms, "
-                "which parentheses around them do not change. Columns with one coefficient for "
-                "everybody go to common=."
-            )
-        if "(" in outcome and "`" not in outcome:
-            raise InputError(
-                f"The outcome of a formula is a column; got {outcome.strip()!r}. Make a column of "
-                "it: df['new'] = ...; then use new."
-            )
-        parts = [part.strip().strip("`") for part in (outcome, user)]
-        if not all([*parts, terms.strip()]):
-            raise InputError(f"formula must be like {_EXAMPLE}; a part of {text!r} is empty.")
-        return cls(parts[0], terms.strip(), parts[1])
-
-
 @dataclass(frozen=True)
 class FormulaDesign:
     """Terms of a formula, and the coding of each column in them."""
@@ -198,36 +150,33 @@ class FormulaDesign:
     @classmethod
     def of(cls, table: pd.DataFrame, terms: str, path: Path | str) -> Self:
         """From the cells of a table; columns inside C() are of levels."""
-        formula = _parsed(terms)
-        inside = {str(factor.expr) for term in formula for factor in term.factors}
+        read = Terms.of(terms)
         return cls(
             terms,
             tuple(
-                Coding.of(table, name, path, "formula", f"C({name})" in inside)
-                for name in sorted(map(str, formula.required_variables))
+                Coding.of(table, name, path, "formula", name in read.levelled)
+                for name in sorted(read.columns)
             ),
         )
 
     @property
     def has_intercept(self) -> bool:
         """Whether a user has a level of its own, as users have unless a term is 0."""
-        return "1" in [str(term) for term in _parsed(self.terms)]
+        return Terms.of(self.terms).has_intercept
 
     def matrix(self, table: pd.DataFrame, path: Path | str) -> pd.DataFrame:
         """The terms as numbers, a row for each of the table's, without the intercept."""
+        read = Terms.of(self.terms)
+        if {coding.name for coding in self.codings} != set(read.columns):
+            raise InputError(
+                f"The terms {self.terms!r} of the formula and the columns that they are said to "
+                "have differ: the description of the fit is damaged."
+            )
         if not self.codings:
             return pd.DataFrame(index=range(len(table)))
-        formulaic = _formulaic()
-        cells = {coding.name: coding.cells(table, path, "formula") for coding in self.codings}
-        try:
-            with np.errstate(all="ignore"):  # what is not finite is refused below
-                made = formulaic.model_matrix(
-                    _parsed(self.terms), pd.DataFrame(cells), na_action="ignore", context={}
-                )
-        except formulaic.errors.FormulaicError as error:
-            raise _unreadable(self.terms, error) from error
-        matrix = pd.DataFrame(made).drop(columns="Intercept", errors="ignore").astype(float)
-        matrix.columns = [str(name).replace("[T.", "[") for name in matrix.columns]
+        matrix = read.matrix(
+            {coding.name: coding.cells(table, path, "formula") for coding in self.codings}
+        )
         wrong = ~np.isfinite(matrix.to_numpy())
         if wrong.any():
             names = matrix.columns[wrong.any(axis=0)].tolist()
@@ -247,61 +196,3 @@ def design_from(told: Mapping[str, Any]) -> Any:
         Coding(one["name"], tuple(one["levels"]), one["is_whole"]) for one in told["codings"]
     )
     return FormulaDesign(told["terms"], codings) if "terms" in told else ColumnDesign(codings)
-
-
-def _formulaic() -> Any:
-    try:
-        import formulaic
-    except ImportError as error:
-        raise MissingExtraError(
-            f"Formulas need another package ({error}): pip install 'dualview[formulas]'. Without "
-            "it, dv.from_long names the columns."
-        ) from error
-    return formulaic
-
-
-def _parsed(terms: str) -> Any:
-    """Terms as formulaic reads them; raises where they are none, or call what is not allowed."""
-    formulaic = _formulaic()
-    if "." in terms.split():
-        raise InputError("formula must name its columns; got the term '.'. Write them out.")
-    try:
-        formula = formulaic.Formula(terms)
-    except formulaic.errors.FormulaicError as error:
-        raise _unreadable(terms, error) from error
-    if not isinstance(formula, formulaic.SimpleFormula):
-        raise InputError(f"formula must have one set of terms; got {terms!r}.")
-    for term in formula:
-        for factor in term.factors:
-            if factor.eval_method.value == "python":
-                _check_function(str(factor.expr))
-    return formula
-
-
-def _unreadable(terms: str, error: Exception) -> InputError:
-    reason = re.sub(r"\x1b\[[0-9;]*m|⧛[^⧚]*⧚", "", str(error)).split("\n")[0].rstrip(". ")
-    return InputError(f"The terms {terms!r} of the formula cannot be read: {reason}.")
-
-
-def _check_function(text: str) -> None:
-    """Raise where a term does more than arithmetic and the functions that are allowed."""
-    with suppress(SyntaxError):
-        tree = ast.parse(re.sub(r"`[^`]*`", "_", text), mode="eval")
-        called = {node.func: ast.unparse(node.func) for node in _all(tree, ast.Call)}
-        inner = {part for func in called for part in ast.walk(func)}
-        others = [
-            node
-            for node in ast.walk(tree)
-            if node not in inner and not isinstance(node, (*_PLAIN, ast.Call, ast.expr_context))
-        ]
-        if set(called.values()) <= _FUNCTIONS and not others:
-            return
-    raise InputError(
-        f"The term {text!r} of the formula is not allowed: terms are columns, arithmetic as in "
-        f"I(month ** 2), C() and functions of one row such as np.log. Make a column of it: "
-        f"df['new'] = ...; then use new."
-    )
-
-
-def _all(tree: ast.AST, kind: type[ast.Call]) -> list[ast.Call]:
-    return [node for node in ast.walk(tree) if isinstance(node, kind)]

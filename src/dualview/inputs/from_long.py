@@ -1,8 +1,9 @@
 """A long table in memory as features and a behavior, and new tables as new observations of a
 fit."""
 
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,7 +18,6 @@ from dualview.columns.numbers import are_whole
 from dualview.columns.table import Table, to_pandas
 from dualview.errors import DataWarning, InputError, InputTypeError
 from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign
-from dualview.inputs.features import row_ids
 from dualview.inputs.long_tables import KINDS, LongTable, as_read_by, has_fractions
 from dualview.inputs.tables import in_rows, numbers_in, require_column
 from dualview.settings import AnswerSettings, check_choice, choices
@@ -177,8 +177,6 @@ def read_long(table: Any, wanted: Wanted) -> tuple[pd.DataFrame | None, Behavior
     frame = _frame(table)
     ids = _users_of(frame, wanted.user)
     X = _features_of(frame, ids, wanted.user, wanted.features) if wanted.features else None
-    for column in wanted.outcome:
-        require_column(frame, column, MEMORY, "outcome=", filled=False)
     known = _with_outcome(frame, wanted.outcome, ids, X is not None)
     long = _long_table(frame[known], wanted)
     owner = ids[known].tolist()
@@ -294,12 +292,16 @@ def _frame(table: Any) -> pd.DataFrame:
             f"{hint or ' Make it one: pd.DataFrame(...).'}"
         )
     frame = table if isinstance(table, pd.DataFrame) else to_pandas(table)
-    refuse_repeated_columns(frame, MEMORY)
     if not len(frame):
         raise InputError(f"{MEMORY} has no rows: give it one for each observation.")
-    index = [str(name) for name in frame.index.names if name is not None]
-    frame = frame.reset_index(drop=not set(index).isdisjoint(map(str, frame.columns)) or not index)
-    return frame.set_axis([str(name) for name in frame.columns], axis=1)
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    names = [None if name is None else str(name) for name in frame.index.names]
+    left = [place for place, name in enumerate(names) if name is None or name in frame.columns]
+    frame = frame.set_axis(frame.index.set_names(names)).reset_index(level=left, drop=True)
+    if len(left) < len(names):
+        frame = frame.reset_index(allow_duplicates=True)
+    refuse_repeated_columns(frame, MEMORY)
+    return frame
 
 
 def _users_of(frame: pd.DataFrame, column: str) -> NDArray[np.object_]:
@@ -351,6 +353,8 @@ def _with_outcome(
 ) -> NDArray[np.bool_]:
     """Which rows have an outcome; warns of others, and of users without any. kept: whether these
     stay."""
+    for column in outcome:
+        require_column(frame, column, MEMORY, "outcome=", filled=False)
     known: NDArray[np.bool_] = ~frame[list(outcome)].isna().all(axis=1).to_numpy()
     if known.all():
         return known
@@ -371,15 +375,17 @@ def _with_outcome(
 def new_observations(
     fitted: Behavior,
     table: Any,
-    X_new: Any,
-    names: Sequence[str] | None,
+    X_new: Any = None,
+    ids_of_X: list[str] | None = None,
+    names: Sequence[str] | None = None,
     with_outcomes: bool = False,
 ) -> tuple[Behavior, Any]:
     """The rows of a long table as new observations, and the features of its users who are new to
     the fit.
 
-    X_new: these features, where they were given. names: of the fit's features; None where it had
-    none. with_outcomes: rows have outcomes, else these are left out.
+    X_new: these features, where they were given, of users with the ids ids_of_X. names: of the
+    fit's features; None where it had none. with_outcomes: rows have outcomes, else these are left
+    out.
     """
     long = as_read_by(fitted)
     assert long is not None
@@ -389,16 +395,15 @@ def new_observations(
         )
     frame = _frame(table)
     ids = _users_of(frame, long.user)
-    known = list(fitted.users or ())
-    new = [user for user in dict.fromkeys(ids) if user not in set(known)]
+    known = dict.fromkeys(fitted.users or ())
+    new = [user for user in dict.fromkeys(ids) if user not in known]
     if X_new is not None:
-        new = row_ids(X_new) or new
-        again = [user for user in new if user in set(known)]
-        if again:
-            raise InputError(
-                f"X_new has users of the fit: {listed(again)}. Give it those who are new only."
-            )
+        new = _named_in_order(ids_of_X, new, known)
     elif new:
+        if not names or not set(names) <= set(frame.columns):
+            _refuse_ids_alike(new, known)
+        if not with_outcomes and known.keys().isdisjoint(ids):
+            _warn_of_new(new, known)
         X_new = _features_of_new(frame, ids, new, long, names)
     if with_outcomes:
         rows = _with_outcome(frame, long.outcome, ids, True)
@@ -407,6 +412,60 @@ def new_observations(
         long = replace(long, outcome=())
     observed = long.read(frame, MEMORY, with_outcomes)
     return long.behavior(ids.tolist(), observed, [*known, *new]), X_new
+
+
+def _named_in_order(named: list[str] | None, new: list[str], known: Collection[str]) -> list[str]:
+    """Ids of new users in the order of the rows of X_new. named: what these have as ids. new: those
+    of the table."""
+    if named is None:
+        if len(new) > 1:
+            raise InputError(
+                "X_new must name its users: give a pandas table with ids as its index. The table "
+                f"has {len(new)} users who are new to the fit: {listed(new)}."
+            )
+        return new
+    again = [user for user in named if user in known]
+    if again:
+        raise InputError(
+            f"X_new has users of the fit: {listed(again)}. Give it those who are new only."
+        )
+    absent = sorted(set(new) - set(named))
+    if absent:
+        raise InputError(
+            f"The table has users who are neither in the fit nor in X_new: {listed(absent)}. Give "
+            "X_new a row for each, or leave out their rows."
+        )
+    return named
+
+
+def _refuse_ids_alike(new: Sequence[str], known: Collection[str]) -> None:
+    """Raise where ids of new users, of whom nothing else is known, are those of the fit but for how
+    they are written."""
+    alike = {_plain_id(user): user for user in known}
+    meant = [(user, alike[_plain_id(user)]) for user in new if _plain_id(user) in alike]
+    if meant:
+        pairs = listed([f"{user!r} for {other!r}" for user, other in meant])
+        raise InputError(
+            "Users of the table are new to the fit, and only the way in which their ids are "
+            f"written sets them apart from its users: {pairs}. Write ids as in the table of the "
+            "fit."
+        )
+
+
+def _warn_of_new(new: Sequence[str], known: Collection[str]) -> None:
+    warnings.warn(
+        f"No user of the table is known to the fit: {listed(new)} are predicted as new users. If "
+        f"the fit has them, write their ids as there, such as {listed([*known][:2])}.",
+        DataWarning,
+        stacklevel=5,
+    )
+
+
+def _plain_id(user: str) -> str:
+    """An id without what is lost when it is read as a number, or as text with spaces."""
+    text = user.strip().casefold()
+    number = re.fullmatch(r"0*([0-9]+)(\.0*)?", text)
+    return number[1] if number else text
 
 
 def _features_of_new(
