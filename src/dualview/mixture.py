@@ -22,6 +22,7 @@ from dualview.inputs.data import checked_data
 from dualview.inputs.fits import fit_model, fits_to_views, warn_of_fit
 from dualview.inputs.formulas import Formula
 from dualview.inputs.from_long import Wanted, column_list, read_long
+from dualview.inputs.long_tables import as_read_by
 from dualview.inputs.more_data import append_data
 from dualview.inputs.parameters import Parameters, check_use, of_engine
 from dualview.inputs.problem import build_model
@@ -335,7 +336,9 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
             codebook = posterior.spec.codebook
             names = posterior.feature_names if codebook is None else codebook.source_names
             model.n_features_in_ = len(names)
-            if names != [f"x{j}" for j in range(len(names))]:
+            long = as_read_by(posterior.behavior)
+            of_table = long is not None and list(long.features) == names
+            if of_table or names != [f"x{j}" for j in range(len(names))]:
                 model.feature_names_in_ = np.array(names, dtype=object)
         model._take(posterior, posterior.behavior)
         return model

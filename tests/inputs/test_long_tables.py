@@ -470,7 +470,7 @@ def test_features_may_be_called_as_those_without_names_are(tmp_path: Path) -> No
     model.posterior_.save(tmp_path / "fit.nc")
     loaded = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "fit.nc"))
     new = new_visits().assign(x0=33.0, x1=33.0**2)
-    np.testing.assert_array_equal(loaded.predict_outcome(new).mean, model.predict_outcome(new).mean)
+    np.testing.assert_allclose(loaded.predict_outcome(new).mean, model.predict_outcome(new).mean)
 
 
 def test_the_latent_behavior_is_predicted_from_a_table(model: dv.DualViewMixture) -> None:

@@ -261,11 +261,8 @@ def _is_small_power(node: ast.expr, exponent: ast.expr) -> bool:
     if _has_column(exponent):
         return True
     number = exponent.operand if isinstance(exponent, ast.UnaryOp) else exponent
-    return (
-        isinstance(number, ast.Constant)
-        and type(number.value) in (int, float)
-        and number.value <= _HIGHEST_POWER
-    )
+    value = number.value if isinstance(number, ast.Constant) else None
+    return isinstance(value, int | float) and value <= _HIGHEST_POWER
 
 
 def _not_allowed(term: str) -> InputError:

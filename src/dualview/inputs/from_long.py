@@ -448,7 +448,7 @@ def _refuse_ids_alike(new: Sequence[str], known: Collection[str]) -> None:
         raise InputError(
             "Users of the table are new to the fit, and only the way in which their ids are "
             f"written sets them apart from its users: {pairs}. Write ids as in the table of the "
-            "fit."
+            "fit. If these are other users, give X_new with their ids as its index."
         )
 
 
@@ -463,7 +463,7 @@ def _warn_of_new(new: Sequence[str], known: Collection[str]) -> None:
 
 def _plain_id(user: str) -> str:
     """An id without what is lost when it is read as a number, or as text with spaces."""
-    text = user.strip().casefold()
+    text = user.strip()
     number = re.fullmatch(r"0*([0-9]+)(\.0*)?", text)
     return number[1] if number else text
 
