@@ -215,7 +215,7 @@ def test_a_search_can_be_continued(posterior: dv.Posterior) -> None:
 def test_a_fit_with_a_limit_of_time_limits_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def search(z: Any, loss: str, limits: partition.Limits) -> partition.Found:
+    def search(z: Any, loss: str, limits: partition.Limits, **_: Any) -> partition.Found:
         asked.append((loss, limits))
         return partition.Found(np.zeros(z.shape[1], dtype=np.int64), False)
 

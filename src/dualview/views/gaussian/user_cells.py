@@ -124,9 +124,6 @@ class Pattern:
         units = table.units
         known, intervals, missing = (np.flatnonzero(kinds == kind) for kind in range(3))
         low, high = table.low[users] - units.mean, table.high[users] - units.mean
-        # narrow ones first: they say where the wide ones are drawn
-        widths = np.median(high - low, axis=0) / np.linalg.norm(units.factor, axis=1)
-        intervals = intervals[np.argsort(widths[intervals], kind="stable")]
         exact, loading = low[:, known], units.factor[known]
         if units.n_dims < len(units.mean):
             if len(intervals):
@@ -138,6 +135,10 @@ class Pattern:
                 )
             span = _span(loading)
             exact, loading = exact @ span, span.T @ loading
+        # narrow ones first: they say where the wide ones are drawn
+        widths = np.median((high - low)[:, intervals], axis=0)
+        sizes = np.linalg.norm(units.factor[intervals], axis=1)
+        intervals = intervals[np.argsort(widths / sizes, kind="stable")]
         loading = np.concatenate([loading, units.factor[intervals], units.factor[missing]])
         return cls(
             users, intervals, missing, exact, low[:, intervals], high[:, intervals], loading, units
