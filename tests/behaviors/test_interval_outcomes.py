@@ -447,7 +447,12 @@ def test_refusals_of_tables_and_predictions(fitted):
 def test_scores_are_compared_with_their_like_only(fitted):
     with pytest.raises(InputError, match="rounded: numbers rounded to 1, count: counts"):
         dv.compare({kind: fitted[kind] for kind in ("rounded", "count")})
-    by_user = dv.compare({"a": fitted["count"], "b": fitted["count"]}, by="user")
+
+
+@pytest.mark.slow
+def test_users_left_out_are_compared():
+    few = dv.DualViewMixture(n_warmup=10, n_draws=13, n_chains=2).fit(FEATURES, regression("count"))
+    by_user = dv.compare({"a": few, "b": few}, by="user")
     assert np.isfinite(by_user["elpd"].astype(float)).all()
 
 
