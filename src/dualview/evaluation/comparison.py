@@ -211,9 +211,8 @@ def _check_scored_alike(scored: dict[str, str]) -> None:
     if len(set(scored.values())) > 1:
         text = ", ".join(f"{name}: {what}" for name, what in scored.items())
         raise InputError(
-            f"The fits must see outcomes as the same; they have {text}. A probability of what "
-            "was recorded cannot be compared "
-            "with a density."
+            f"The fits must see outcomes as the same; they have {text}. A probability of what was "
+            "recorded cannot be compared with a density."
         )
 
 
@@ -284,10 +283,9 @@ def _fold_scores(
     if loaded:
         raise InputError(
             "folds fits every model again, from the data and the settings of its fit; "
-            f"{', '.join(map(repr, loaded))} came "
-            "from a file or from shards, which do not hold them. Fit it in this session. For "
-            "finished runs: dualview compare "
-            f"RUN OTHER --folds {folds}."
+            f"{', '.join(map(repr, loaded))} came from a file or from shards, which do not hold "
+            "them. Fit it in this session. For finished runs: dualview compare RUN OTHER --folds "
+            f"{folds}."
         )
     cut = _cut(next(iter(behaviors.values())), folds)
     scores, unfinished = {}, 0

@@ -297,7 +297,7 @@ def _warn_of_unsure(scores: Mapping[str, Scores], by: str) -> None:
     if said:
         remedy = " Use folds=5." if by == "observation" else ""
         warnings.warn(
-            f"The weights of this stack rest on unreliable leave-one-out scores: of "
+            "The weights of this stack rest on unreliable leave-one-out scores: of "
             f"{', '.join(said)}.{remedy}",
             DataWarning,
             stacklevel=3,

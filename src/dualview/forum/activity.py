@@ -199,8 +199,7 @@ def _edges_query(archive: Archive) -> str:
         """  # noqa: E501
     return (
         f"SELECT source, target, count(*) AS n FROM ({replies}) WHERE source IS NOT NULL AND "
-        "target IS NOT NULL "
-        "AND source <> target GROUP BY ALL"
+        "target IS NOT NULL AND source <> target GROUP BY ALL"
     )
 
 

@@ -103,16 +103,14 @@ def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = Fal
     if gone:
         raise FileError(
             f"{out} has a run of an earlier version, with an option that is gone "
-            f"({', '.join(gone)}): its features were made "
-            "in another way. It cannot be continued; to start again, give 'dualview forum' "
-            "another folder as --out."
+            f"({', '.join(gone)}): its features were made in another way. It cannot be continued; "
+            "to start again, give 'dualview forum' another folder as --out."
         )
     posts = None if "--example" in shlex.split(before["command"]) else Path(before["source"])
     if posts is not None and not posts.exists():
         raise FileError(
-            f"The posts of this run, {posts}, cannot be found. Put the file back, or say where "
-            "it is now: "
-            "'dualview forum FILE --out ...' with the same options continues the run."
+            f"The posts of this run, {posts}, cannot be found. Put the file back, or say where it "
+            "is now: 'dualview forum FILE --out ...' with the same options continues the run."
         )
     asked = dict(before["options"])
     asked.setdefault("normalize", asked.pop("normalise", False))  # its name in earlier versions
@@ -223,9 +221,8 @@ def _check_folder(out: Path, facts: dict[str, Any]) -> None:
     changed = [name for name, value in facts["data"].items() if before.get(name) != value]
     if changed:
         raise InputError(
-            f"{out} has a run of other posts or options (the {' and the '.join(changed)} "
-            "differ). Give another folder with "
-            "--out."
+            f"{out} has a run of other posts or options (the {' and the '.join(changed)} differ). "
+            "Give another folder with --out."
         )
 
 

@@ -225,10 +225,9 @@ class Archive:
                     self.notes.append(f"times are up to {largest:.3g}: taken as {unit} since 1970")
                 return UNITS[unit]
         raise InputError(
-            f"{source.name}: times in column {self.names.time} are numbers up to {largest:g}, "
-            "too small for seconds since "
-            "1970. Give --time-unit, and --relative-time if they count from the beginning of "
-            "each thread."
+            f"{source.name}: times in column {self.names.time} are numbers up to {largest:g}, too "
+            "small for seconds since 1970. Give --time-unit, and --relative-time if they count "
+            "from the beginning of each thread."
         )
 
     def _drop_duplicates(self) -> None:
@@ -339,8 +338,7 @@ class Archive:
         )
         self.facts["posts"], self.facts["threads"], self.facts["users"], moved = self.one(
             'SELECT count(*), count(DISTINCT thread), count(DISTINCT "user"), count(DISTINCT '
-            "thread) FILTER (WHERE moved) "
-            "FROM posts"
+            "thread) FILTER (WHERE moved) FROM posts"
         )
         if self.facts["posts"] == 0:
             raise InputError(
@@ -386,9 +384,8 @@ def _selection(names: Names, source: Source, outcome: str | None) -> dict[str, s
     if outcome is not None:
         if outcome not in source.types:
             raise InputError(
-                f"{source.name} has no column {outcome!r}, which was named as the outcome; it "
-                f"has {', '.join(source.types)}. "
-                "Or ask for 'length' or 'remaining'."
+                f"{source.name} has no column {outcome!r}, which was named as the outcome; it has "
+                f"{', '.join(source.types)}. Or ask for 'length' or 'remaining'."
             )
         parts["outcome"] = f"try_cast({identifier(outcome)} AS DOUBLE)"
     return parts

@@ -171,8 +171,7 @@ def _regulars(archive: Archive, threads: ThreadTable) -> NDArray[np.int64]:
     )
     archive.notes.append(
         f"{len(codes)} of {n_early} users were among the first {m} posts of {least} training "
-        "threads or more and have a "
-        f"coefficient each; the others have {fate}"
+        f"threads or more and have a coefficient each; the others have {fate}"
     )
     if len(codes) < 2:
         raise InputError(

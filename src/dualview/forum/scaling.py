@@ -73,8 +73,7 @@ def scale(activity: Activity) -> Scaled:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise InputError(
             f"No feature of the {len(index)} users is left ({reasons}). Give more posts, or ask "
-            "more activity of users with "
-            "--min-threads."
+            "more activity of users with --min-threads."
         )
     features = pd.DataFrame({name: made[name].cells for name in kept}, index=index)
     return Scaled(features, numbers[kept], {name: made[name].words for name in kept}, left_out)

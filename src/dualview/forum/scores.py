@@ -127,10 +127,8 @@ def verdict(scores: list[Score], differences: list[Difference]) -> str:
     if "mean" in by_name and by_name["mean"].r2 < -_DRIFT:
         sentences.append(
             "The test threads differ from the training threads in their mean (the training mean "
-            "has R² "
-            f"{by_name['mean'].r2:.3f} on them): the forum changed, or its threads are not in "
-            "order of time. This alone "
-            "explains a low R²."
+            f"has R² {by_name['mean'].r2:.3f} on them): the forum changed, or its threads are not "
+            "in order of time. This alone explains a low R²."
         )
     if "covariates" not in by_name and dual.r2 < _LITTLE:
         sentences.append(

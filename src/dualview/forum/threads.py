@@ -54,14 +54,12 @@ def build_threads(archive: Archive) -> ThreadTable:
     archive.facts["threads_used"] = n_long
     archive.notes.append(
         f"{n_long} of {n_all} threads have more than {options.first} posts and are used. The "
-        "others are not: with them the "
-        "number of early posts would give the length away"
+        "others are not: with them the number of early posts would give the length away"
     )
     if n_long < 10:
         raise InputError(
             f"Only {n_long} of {n_all} threads have more than {options.first} posts: too few to "
-            "learn from. Look at fewer "
-            "early posts with --first, or give more posts."
+            "learn from. Look at fewer early posts with --first, or give more posts."
         )
     kept = {
         name: np.ma.filled(column, np.nan) if name == "outcome" else column
@@ -117,10 +115,9 @@ def _check_same(archive: Archive) -> None:
     )[0]
     if several:
         raise InputError(
-            f"Column {archive.options.outcome} differs between the posts of a thread in "
-            f"{several} threads, so it is not an "
-            "outcome yet. Say how it becomes one with --outcome-from: first, last, sum, mean "
-            "or max."
+            f"Column {archive.options.outcome} differs between the posts of a thread in {several} "
+            "threads, so it is not an outcome yet. Say how it becomes one with --outcome-from: "
+            "first, last, sum, mean or max."
         )
 
 
@@ -149,8 +146,7 @@ def _outcome(kept: dict[str, Any], options: ForumOptions) -> Array:
     if options.logarithm and not (values > 0).all():
         raise InputError(
             f"The logarithm of {options.outcome} was asked for, but {int((values <= 0).sum())} "
-            "threads have 0 or less. Use "
-            "--scale raw."
+            "threads have 0 or less. Use --scale raw."
         )
     return np.asarray(np.log(values) if options.logarithm else values)
 

@@ -169,8 +169,7 @@ def _checked_behavior(y: Any) -> Any:
         check_inherits(y, Behavior, "A behavior")
     warnings.warn(
         f"y is not a behavior ({type(y).__name__}) and is ignored, as scikit-learn's clusterers "
-        "do. A behavior is for "
-        "example dv.SharedOutcome(participation, outcome).",
+        "do. A behavior is for example dv.SharedOutcome(participation, outcome).",
         DataWarning,
         stacklevel=4,
     )
@@ -184,8 +183,7 @@ def _n_users(features: Array | None, behavior: Behavior | None) -> int:
     if behavior is not None and sizes[0] != len(behavior):
         raise InputError(
             f"X and behavior must be of the same users: X has {sizes[0]} rows, the behavior has "
-            f"{len(behavior)} users. "
-            f"{behavior.advice(sizes[0])}"
+            f"{len(behavior)} users. {behavior.advice(sizes[0])}"
         )
     if sizes[0] < 2:
         raise InputError(f"A mixture needs at least two users; got {sizes[0]}.")

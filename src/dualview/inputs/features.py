@@ -127,10 +127,9 @@ def check_room(n_features: int, n_draws: int) -> None:
     if needed > there:
         raise InputError(
             f"X has {n_features:,} columns: {n_draws:,} draws of two {n_features:,} × "
-            f"{n_features:,} matrices take "
-            f"{needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f} GB. Leave columns "
-            "out, reduce them first (for "
-            "example to principal components), or keep fewer draws."
+            f"{n_features:,} matrices take {needed / 1e9:,.0f} GB, and this machine has "
+            f"{there / 1e9:,.0f} GB. Leave columns out, reduce them first (for example to "
+            "principal components), or keep fewer draws."
         )
 
 
@@ -177,12 +176,10 @@ def _many_features(n_users: int, n_dims: int) -> str:
     effect = "little" if n_dims < n_users - 1 else "nothing"
     return (
         f"The features span {n_dims} dimensions and there are only {n_users} users. In units of "
-        "the features' own covariance, "
-        f"the default, they then say {effect} about clusters: with U - 1 dimensions for U users, "
-        "all users are equally far "
-        'from each other. Give feature_prior="diagonal", or "shrunk" where features are strongly '
-        "correlated inside clusters, "
-        "or fewer columns, such as the first principal components."
+        f"the features' own covariance, the default, they then say {effect} about clusters: with U "
+        "- 1 dimensions for U users, all users are equally far from each other. Give "
+        'feature_prior="diagonal", or "shrunk" where features are strongly correlated inside '
+        "clusters, or fewer columns, such as the first principal components."
     )
 
 
@@ -229,11 +226,10 @@ def warn_of_projection(
     ]
     more = f" and {len(off) - _SHOWN} more" if len(off) > _SHOWN else ""
     warnings.warn(
-        f"{len(off)} of {len(features)} new user(s) lie outside the {units.n_dims} of "
-        f"{len(names)} dimensions that users of "
-        f"the fit span: {', '.join(texts)}{more}. The model knows nothing about such differences "
-        "and uses the projection onto "
-        "those dimensions. Check these columns, or fit again with users who vary in them.",
+        f"{len(off)} of {len(features)} new user(s) lie outside the {units.n_dims} of {len(names)} "
+        f"dimensions that users of the fit span: {', '.join(texts)}{more}. The model knows nothing "
+        "about such differences and uses the projection onto those dimensions. Check these "
+        "columns, or fit again with users who vary in them.",
         DataWarning,
         stacklevel=5,
     )
@@ -250,12 +246,10 @@ def warn_of_ties(
     if tied.any():
         warnings.warn(
             f"Many users share a value in column(s) {names_text(names, tied)}, as in categories, "
-            "flags and counts with many "
-            "zeros. Clusters can shrink onto such a value, and the posterior is then improper: "
-            "chains may fail after hours "
-            "(DegenerateError). Leave these columns out, or give X as a table and say in columns "
-            "that they are "
-            "counts, rounded or nominal.",
+            "flags and counts with many zeros. Clusters can shrink onto such a value, and the "
+            "posterior is then improper: chains may fail after hours (DegenerateError). Leave "
+            "these columns out, or give X as a table and say in columns that they are counts, "
+            "rounded or nominal.",
             DataWarning,
             stacklevel=6,
         )
@@ -264,10 +258,9 @@ def warn_of_ties(
     if can_shrink(sets, n_users, n_dims, n_clusters):
         warnings.warn(
             f"{repeats_text(sets, users)} A cluster of such users can shrink onto one point, and "
-            "the posterior is then "
-            "improper: sooner or later chains may fail (DegenerateError). If the features are "
-            "rounded, give X as a "
-            "table and say so in columns; if a user appears more than once, keep one row.",
+            "the posterior is then improper: sooner or later chains may fail (DegenerateError). If "
+            "the features are rounded, give X as a table and say so in columns; if a user appears "
+            "more than once, keep one row.",
             DataWarning,
             stacklevel=6,
         )

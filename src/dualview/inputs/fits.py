@@ -197,11 +197,10 @@ def warn_of_fit(post: Posterior, labels: Labels) -> None:
     n_users, n_clusters = len(labels), int(labels.max()) + 1
     if post.spec.n_clusters is None and n_users >= _FEW_USERS and 2 * n_clusters > n_users:
         warnings.warn(
-            f"The partition estimate has {n_clusters} clusters for {n_users} users: most users "
-            "are alone or nearly so, as when "
-            'the data show no clusters. Compare posterior_["n_clusters"], the clusters of each '
-            "draw. For fewer clusters give "
-            "alpha a prior of smaller values, such as dv.Gamma(1, 4), or fix n_clusters.",
+            f"The partition estimate has {n_clusters} clusters for {n_users} users: most users are "
+            "alone or nearly so, as when the data show no clusters. Compare "
+            'posterior_["n_clusters"], the clusters of each draw. For fewer clusters give alpha a '
+            "prior of smaller values, such as dv.Gamma(1, 4), or fix n_clusters.",
             DataWarning,
             stacklevel=3,
         )

@@ -288,8 +288,8 @@ def _frame(table: Any) -> pd.DataFrame:
     if not is_table(table):
         hint = " Call collect() first." if hasattr(table, "collect") else ""
         raise InputTypeError(
-            f"A long table is a pandas, polars or Arrow table; got a {type(table).__name__}."
-            f"{hint or ' Make it one: pd.DataFrame(...).'}"
+            "A long table is a pandas, polars or Arrow table; got a "
+            f"{type(table).__name__}.{hint or ' Make it one: pd.DataFrame(...).'}"
         )
     frame = table if isinstance(table, pd.DataFrame) else to_pandas(table)
     if not len(frame):

@@ -76,10 +76,8 @@ def _failures_text(
     left = "The other chain was kept" if n_left == 1 else f"The other {n_left} chains were kept"
     again = "" if folder is None else f" {TRY_AGAIN}"
     return (
-        f"{failure_text(failures, n_chains)}{fit.data.same_features_text()} {left}, and the "
-        "draws are theirs alone. They have "
-        "not come to the point of failure yet and can do so if they run longer. Where the "
-        "posterior is improper, their draws "
-        "describe only the part of it that they have visited. Mend the data and fit again "
-        f"before you rely on them.{again}"
+        f"{failure_text(failures, n_chains)}{fit.data.same_features_text()} {left}, and the draws "
+        "are theirs alone. They have not come to the point of failure yet and can do so if they "
+        "run longer. Where the posterior is improper, their draws describe only the part of it "
+        f"that they have visited. Mend the data and fit again before you rely on them.{again}"
     )

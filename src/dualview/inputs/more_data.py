@@ -85,9 +85,8 @@ def _new_ids(data: Data, ids: list[str] | None, X: Any, y: Any) -> list[str]:
     if ids is None:
         if given is not None and not counts_from(X, data.n_users):
             raise InputError(
-                "The fit knows its users by position, so new ones come in order, without ids; "
-                "the index of X holds ids. Pass "
-                "X.reset_index(drop=True), or fit with ids first."
+                "The fit knows its users by position, so new ones come in order, without ids; the "
+                "index of X holds ids. Pass X.reset_index(drop=True), or fit with ids first."
             )
         return []
     known = set(ids)
@@ -101,9 +100,8 @@ def _new_ids(data: Data, ids: list[str] | None, X: Any, y: Any) -> list[str]:
         if again:
             raise InputError(
                 "X must hold users who are new to the fit; already in it: "
-                f"{', '.join(again[:_SHOWN])}. Leave out their rows: "
-                "the features of a known user cannot change. New observations of known users "
-                "need no row."
+                f"{', '.join(again[:_SHOWN])}. Leave out their rows: the features of a known user "
+                "cannot change. New observations of known users need no row."
             )
         return given
     if data.has_features:

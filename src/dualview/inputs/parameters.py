@@ -187,7 +187,7 @@ def _check(parameters: Parameters) -> None:
         check_enough(own.n_draws, parameters.n_chains)
     if parameters.columns is not None and not isinstance(parameters.columns, Mapping):
         raise InputTypeError(
-            f'columns must be a dictionary of kinds by name, such as {{"age": "rounded"}}; got '
+            'columns must be a dictionary of kinds by name, such as {"age": "rounded"}; got '
             f"{parameters.columns!r:.80}."
         )
     concentration(parameters.alpha)
@@ -328,7 +328,6 @@ class _OfEngine:
             name = self.method.__name__
             raise EngineError(
                 f'{name} is a method of engine="{self.engine}"; this estimator has '
-                f'engine="{engine}". Set '
-                f'engine="{self.engine}", or call fit with all data.'
+                f'engine="{engine}". Set engine="{self.engine}", or call fit with all data.'
             )
         return MethodType(self.method, instance)

@@ -101,9 +101,8 @@ def _check(parameters: Parameters, shards: Shards) -> None:
     if needed > memory():
         raise InputError(
             f"{n_kept:,} draws of {shards.n_users:,} users take {needed / 1e9:,.0f} GB, and this "
-            "machine has "
-            f'{memory() / 1e9:,.0f} GB. Keep fewer: n_draws and n_chains, or keep="summary" with '
-            "a small n_whole."
+            f"machine has {memory() / 1e9:,.0f} GB. Keep fewer: n_draws and n_chains, or "
+            'keep="summary" with a small n_whole.'
         )
 
 
@@ -207,8 +206,7 @@ def _latent_prior(raw: ShardedUsers, totals: ThreadTotals) -> GaussianPrior:
     if not np.sqrt(variance) > _RIDGE_TOLERANCE * float(np.abs(estimate).max()):
         raise InputError(
             "The ridge estimates of the latent coefficients are all equal, so the behavior view "
-            "has no scale: does "
-            "participation differ between users? To fit anyway, give "
+            "has no scale: does participation differ between users? To fit anyway, give "
             "behavior_prior=GaussianPrior(m, variance)."
         )
     return GaussianPrior(float(estimate.mean()), variance)

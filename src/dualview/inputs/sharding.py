@@ -126,8 +126,7 @@ class _Users:
         if other.feature_names != self.feature_names:
             raise InputError(
                 "All pieces of users must have the columns of the first, "
-                f"{', '.join(self.feature_names)}; one has "
-                f"{', '.join(other.feature_names)}."
+                f"{', '.join(self.feature_names)}; one has {', '.join(other.feature_names)}."
             )
         if (other.ids is None) != (self.ids is None):
             raise InputError(
@@ -193,8 +192,7 @@ class _Places:
                 rows = sorted(int(row) for row in order[[same[0], same[0] + 1]])
                 raise InputError(
                     f"users must be listed once; {len(same)} id(s) come again, the first in rows "
-                    f"{rows[0]} and {rows[1]} "
-                    "(counting from 0)."
+                    f"{rows[0]} and {rows[1]} (counting from 0)."
                 )
             self._sorted = one, other, order.astype(np.int64)
         return self._sorted
@@ -263,8 +261,7 @@ class _Threads:
         if behavior.coefficient_names or not behavior.effects.none:
             raise InputError(
                 "Shards hold participation and outcomes; this SharedOutcome has an intercept, "
-                "covariates or groups as well. "
-                "Leave them out, or fit in memory."
+                "covariates or groups as well. Leave them out, or fit in memory."
             )
         ids = behavior.ids if behavior.has_ids and self.places.has_ids else None
         behavior = behavior if ids is not None else behavior.matched(Rows(self.writer.n_users))
@@ -333,8 +330,7 @@ class _Threads:
         unknown = named(list(dict.fromkeys(str(ids[i]) for i in np.flatnonzero(places < 0))))
         raise InputError(
             f"threads has users who are not in the table of users: {unknown}. Add them there, or "
-            "leave their rows out with "
-            "drop_unknown."
+            "leave their rows out with drop_unknown."
         )
 
     def _table(self, table: pd.DataFrame, rest: pd.DataFrame | None) -> pd.DataFrame:
@@ -391,6 +387,5 @@ class _Threads:
         if n_again:
             raise InputError(
                 f"The rows of a thread must follow each other; {n_again} thread(s) come again "
-                "after others. Sort the table by "
-                f"its column {self.names.thread!r}."
+                f"after others. Sort the table by its column {self.names.thread!r}."
             )

@@ -128,9 +128,8 @@ def _check_names(names: Sequence[str]) -> None:
         raise ValueError("a NUL character is in the name of a column; rename it")
     if len(names) > _MOST_COLUMNS:
         raise ValueError(
-            f"it has {len(names):,} columns, where at most {_MOST_COLUMNS:,} can be used. Give "
-            "it a row per user or "
-            "participant, if it is transposed; else leave columns out"
+            f"it has {len(names):,} columns, where at most {_MOST_COLUMNS:,} can be used. Give it "
+            "a row per user or participant, if it is transposed; else leave columns out"
         )
 
 
@@ -149,8 +148,7 @@ def _parquet(path: Path) -> pd.DataFrame:
     if nested:
         raise ValueError(
             f"it must hold one value in each cell, and column(s) {named(nested)} have lists or "
-            "records. Spread them "
-            "over columns, or drop them"
+            "records. Spread them over columns, or drop them"
         )
     return table
 
@@ -270,9 +268,8 @@ def known_rows(
     unknown = sorted(ids[~known].unique())
     if unknown and not drop_unknown:
         raise InputError(
-            f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. "
-            "Add them there, or leave their "
-            "rows out with --drop-unknown."
+            f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. Add "
+            "them there, or leave their rows out with --drop-unknown."
         )
     if unknown:
         n_rows = int((~known).sum())
@@ -360,8 +357,7 @@ def read_threads(
         if separate is None and needed:
             raise InputError(
                 f"{path} only says who took part: give --outcomes a table with a row per thread, "
-                "in the same order, and "
-                f"columns {', '.join([columns.thread, *needed])}."
+                f"in the same order, and columns {', '.join([columns.thread, *needed])}."
             )
         if separate is not None and len(separate) != len(ids):
             raise InputError(

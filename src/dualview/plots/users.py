@@ -212,8 +212,7 @@ def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:
         if len(names) < 2:
             raise InputError(
                 "A picture of features needs two columns that are not nominal; the table of the "
-                "fit has fewer. "
-                "plots.levels shows nominal ones."
+                "fit has fewer. plots.levels shows nominal ones."
             )
         return np.hstack([values for _, values in parts]), names
     if X is None and post.features is None:

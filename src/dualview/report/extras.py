@@ -88,9 +88,8 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
     path, many = folder / "predictions.csv", called.observations
     if not path.is_file():
         return (
-            f"This run has no predictions of test {many}. To add them, keep some {many} out of "
-            "the fit, then: "
-            f"dualview predict RUN test_{many}.csv, and make this report again."
+            f"This run has no predictions of test {many}. To add them, keep some {many} out of the "
+            f"fit, then: dualview predict RUN test_{many}.csv, and make this report again."
         )
     table = unescape_table(read_table(path))
     if "log_probability" in table or any(str(name).startswith("probability") for name in table):
@@ -129,8 +128,7 @@ def _probabilities_in_words(table: pd.DataFrame, many: str) -> str:
         each = table.drop_duplicates("ranking")["ranking_log_probability"]
         return (
             f"{len(each):,} rankings of {len(table):,} items were predicted (predictions.csv): "
-            "negative log-likelihood "
-            f"{-float(each.mean()):.3f} each."
+            f"negative log-likelihood {-float(each.mean()):.3f} each."
         )
     if "log_probability" not in table:
         return (
@@ -140,8 +138,7 @@ def _probabilities_in_words(table: pd.DataFrame, many: str) -> str:
     n_levels = max(2, sum(str(name).startswith("probability_") for name in table))
     return (
         f"{len(table):,} {many} were predicted (predictions.csv): log loss {loss:.3f} each; the "
-        "same probability for all "
-        f"{n_levels} outcomes would have {math.log(n_levels):.3f}."
+        f"same probability for all {n_levels} outcomes would have {math.log(n_levels):.3f}."
     )
 
 

@@ -12,14 +12,12 @@ from dualview.runs.comparison import FILE, Fit, Ranking, own_digest
 from dualview.words.numbers import tenths
 
 NOT_COMPARED = (
-    "This run has not been compared with other fits to its {many}. To choose between a fit with "
-    "a link and one without, or "
-    "between numbers of clusters: dualview report RUN --against OTHER."
+    "This run has not been compared with other fits to its {many}. To choose between a fit with a "
+    "link and one without, or between numbers of clusters: dualview report RUN --against OTHER."
 )
 OUTDATED = (
-    "comparison.json is out of date: it was written before this run was continued, or for "
-    "another run. "
-    "Make it again: dualview report RUN --against OTHER."
+    "comparison.json is out of date: it was written before this run was continued, or for another "
+    "run. Make it again: dualview report RUN --against OTHER."
 )
 _THIS = {
     "best": "the best of them",
@@ -30,11 +28,9 @@ _THIS = {
 }
 _EXPLAINED = (
     "The score of a fit (elpd) adds up, over all {many}, the log density of the outcome as "
-    "predicted from {from_what}. Higher "
-    "is better. {Many} that share users are no independent evidence, and standard errors take "
-    "that into account. A fit that is "
-    "up to two standard errors behind the best, or less than 4, cannot be distinguished from it. "
-    "If a fit, or the best one, "
+    "predicted from {from_what}. Higher is better. {Many} that share users are no independent "
+    "evidence, and standard errors take that into account. A fit that is up to two standard errors "
+    "behind the best, or less than 4, cannot be distinguished from it. If a fit, or the best one, "
     "has unsure {many}, its rank is uncertain."
 )
 _LEFT_OUT = (

@@ -114,10 +114,9 @@ def _forum_sentence(forum: dict[str, Any]) -> str:
     if not {"outcome", "first_posts", "test_threads"} <= set(forum):
         return ""
     return (
-        f" The outcome of a thread is the {forum['outcome']}; its participants are the authors "
-        "of its first "
-        f"{forum['first_posts']} posts. {forum['test_threads']:,} later threads were held out "
-        "for testing."
+        f" The outcome of a thread is the {forum['outcome']}; its participants are the authors of "
+        f"its first {forum['first_posts']} posts. {forum['test_threads']:,} later threads were "
+        "held out for testing."
     )
 
 
@@ -139,9 +138,8 @@ def _model_sentence(post: Posterior, about: AboutAnswers | None) -> str:
     if has_latent:
         text += (
             " The outcome of a thread is modeled as the sum of its participants' latent "
-            "coefficients, here called catalytic "
-            "powers, plus noise. A coefficient says what tends to go along with a user's "
-            "participation, not what it causes."
+            "coefficients, here called catalytic powers, plus noise. A coefficient says what tends "
+            "to go along with a user's participation, not what it causes."
         )
     return text
 
@@ -197,10 +195,9 @@ def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> l
     certainty = float(np.mean(estimate.membership))
     return [
         text,
-        "A user's certainty is the probability of being in the same role as another member "
-        "chosen at random; its average over "
-        f"all users is {share(certainty)}. Typical members have high certainty and features near "
-        "the role's medians.",
+        "A user's certainty is the probability of being in the same role as another member chosen "
+        f"at random; its average over all users is {share(certainty)}. Typical members have high "
+        "certainty and features near the role's medians.",
         certainty_text(post.flat("z"), estimate, "role"),
         *([] if (found := crosstab.text(post, "role")) is None else [found]),
     ]
@@ -254,11 +251,9 @@ def power_intro(
         on = scales.get(about.kind, " on the scale of log odds")
         what = f"The coefficient of {about.parts(['latent'])[0]}{on}, user by user."
     return (
-        f"{what} The "
-        "marker is the posterior median of the mean over the members of a role, the bar its 95 % "
-        "interval. Light dots are the "
-        "medians of single members. The dashed line is the mean of those dots over all users, "
-        f"the solid line is zero.{caution}"
+        f"{what} The marker is the posterior median of the mean over the members of a role, the "
+        "bar its 95 % interval. Light dots are the medians of single members. The dashed line is "
+        f"the mean of those dots over all users, the solid line is zero.{caution}"
     )
 
 
@@ -286,9 +281,8 @@ def users_note(n: int, n_shown: int) -> str:
     if n == n_shown:
         return f"All {counted(n, 'user', 'users')}."
     return (
-        f"{n_shown:,} of {n:,} users, here and on the map: the most certain members of each "
-        "role, in proportion to its size. "
-        "users.csv in the run's folder has all users."
+        f"{n_shown:,} of {n:,} users, here and on the map: the most certain members of each role, "
+        "in proportion to its size. users.csv in the run's folder has all users."
     )
 
 
@@ -314,11 +308,10 @@ def too_few_draws(post: Posterior, fewest: int) -> str:
 def similarity_intro(post: Posterior) -> str:
     kept = "draws" if post.summary is None else "draws that were kept whole"
     return (
-        f"How often two users are in the same role, over {post.n_chains * post.n_draws:,} "
-        f"{kept}. Dark squares along the "
-        "diagonal are roles whose members stay together. Gray inside a square means uncertain "
-        "members, and gray between two "
-        "roles means that they are hard to distinguish."
+        f"How often two users are in the same role, over {post.n_chains * post.n_draws:,} {kept}. "
+        "Dark squares along the diagonal are roles whose members stay together. Gray inside a "
+        "square means uncertain members, and gray between two roles means that they are hard to "
+        "distinguish."
     )
 
 
@@ -396,10 +389,8 @@ def score_rows(scores: dict[str, Any], called: Vocabulary = THREADS) -> list[tup
 def predictions_alt(scores: dict[str, Any], called: Vocabulary = THREADS) -> str:
     level, inside = scores["coverage"][-1]
     return (
-        f"Predictive medians and {share(level)} intervals of {scores['n']:,} "
-        f"{called.observations} sorted by outcome, with the "
-        "outcomes; "
-        f"{share(inside)} of them are inside."
+        f"Predictive medians and {share(level)} intervals of {scores['n']:,} {called.observations} "
+        f"sorted by outcome, with the outcomes; {share(inside)} of them are inside."
     )
 
 
@@ -430,13 +421,11 @@ def diagnostics_note(n_all: int, n_shown: int, n_chains: int, approximated: bool
     if approximated:
         return (
             "Lines are independent draws. They look alike and R̂ is 1 by construction; that does "
-            "not say how close the "
-            f"approximation is. {n_shown} of {n_all} quantities."
+            f"not say how close the approximation is. {n_shown} of {n_all} quantities."
         )
     alike = "Lines are chains, by draw" if n_chains > 1 else "The line is the chain, by draw"
     return (
         f"{alike}; they should look alike and cover the same range. R̂ compares the chains (it "
-        "should be at most 1.01). "
-        f"Effective draws are the equivalent number of independent draws. {n_shown} of {n_all} "
-        "quantities, the worst included."
+        "should be at most 1.01). Effective draws are the equivalent number of independent draws. "
+        f"{n_shown} of {n_all} quantities, the worst included."
     )

@@ -129,8 +129,7 @@ class Ranking:
         elif close:
             said += (
                 f"predicts best, but {words_text(close)} cannot be distinguished from it: the "
-                "difference is within two standard "
-                "errors, or below 4."
+                "difference is within two standard errors, or below 4."
             )
         elif doubtful:
             said += (
@@ -150,9 +149,8 @@ class Ranking:
             left_out = "Users" if self.by == "user" else self.observations.capitalize()
             sentences.append(
                 f"{left_out} with unreliable scores: {words_text(unsure)}. Without such a "
-                f"{left_out.lower()[:-1]} the fit would "
-                f"be very different. To score every {self.observations[:-1]} by a fit without "
-                "it, add --folds 5."
+                f"{left_out.lower()[:-1]} the fit would be very different. To score every "
+                f"{self.observations[:-1]} by a fit without it, add --folds 5."
             )
         if self.few:
             sentences.append(
@@ -292,8 +290,7 @@ def check_unchanged(folder: Path, now: dict[str, Any]) -> None:
     if changed:
         raise InputError(
             f"The tables of {folder} have changed since the fit ({', '.join(changed)}): put them "
-            "back, or fit again in another "
-            "folder."
+            "back, or fit again in another folder."
         )
 
 
@@ -316,9 +313,8 @@ def _order(
     ]
     if differ:
         raise InputError(
-            f"{folder} and {other} have different outcomes in {len(differ)} {called[:-1]}(s), "
-            "such as "
-            f"{', '.join(differ[:_SHOWN])}: scores of different outcomes cannot be compared."
+            f"{folder} and {other} have different outcomes in {len(differ)} {called[:-1]}(s), such "
+            f"as {', '.join(differ[:_SHOWN])}: scores of different outcomes cannot be compared."
         )
     return order
 

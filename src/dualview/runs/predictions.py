@@ -142,8 +142,8 @@ def _of_rankings(
     table["place"], table["ranking_log_probability"] = outcome, log_probability[codes]
     return (
         table,
-        f"; negative log-likelihood {-float(log_probability.mean()):.3f} for each of "
-        f"{len(names)} rankings",
+        f"; negative log-likelihood {-float(log_probability.mean()):.3f} for each of {len(names)} "
+        "rankings",
     )
 
 

@@ -95,14 +95,12 @@ class Request:
         if settings.is_fixed and (more.max_time is not None or more.max_draws is not None):
             raise InputError(
                 "max_time and max_draws are for runs that end when they have converged; this one "
-                "has chains of fixed length. "
-                "Give n_draws."
+                "has chains of fixed length. Give n_draws."
             )
         if not settings.is_fixed and more.n_draws not in (None, settings.n_draws):
             raise InputError(
-                "n_draws cannot change in a run that ends when it has converged: draws in "
-                "between were not kept. Give max_time "
-                "or max_draws to run longer."
+                "n_draws cannot change in a run that ends when it has converged: draws in between "
+                "were not kept. Give max_time or max_draws to run longer."
             )
         if more.n_draws is not None:
             every = max(1, settings.n_draws // settings.n_whole)
@@ -177,9 +175,8 @@ def read_inputs(request: Request) -> tuple[Users, Threads | Answers | None]:
     if request.threads is None:
         if request.answers.kind != "threads":
             raise InputError(
-                f"--kind {request.answers.kind} needs a table of {request.observations} after "
-                "that of the users, as in "
-                "'dualview fit users.csv answers.csv'."
+                f"--kind {request.answers.kind} needs a table of {request.observations} after that "
+                "of the users, as in 'dualview fit users.csv answers.csv'."
             )
         return users, None
     return users, read_observations(request, Path(request.threads), users.ids)

@@ -81,9 +81,8 @@ def summary_text(summary: Summary) -> str:
     lines = [
         f"{counted(summary['users'], 'user', 'users')} in "
         f"{counted(len(clusters), 'cluster', 'clusters')} "
-        f"({summary['clusters_in_an_average_draw']:.1f} in an average draw); "
-        f"{summary['chains']} chains of {summary['draws_per_chain']} "
-        f"draws{_length_text(summary['length'])}."
+        f"({summary['clusters_in_an_average_draw']:.1f} in an average draw); {summary['chains']} "
+        f"chains of {summary['draws_per_chain']} draws{_length_text(summary['length'])}."
     ]
     if summary["alpha_prior"] is not None:
         lines.append(f"Prior of the concentration alpha: {summary['alpha_prior']}.")
@@ -149,8 +148,7 @@ def _length_text(length: dict[str, Any] | None) -> str:
     }
     return (
         f", {length['stride']} iterations apart, after {length['n_warmup']:,} of "
-        f"{length['n_iterations']:,} iterations as "
-        f"warm-up{ended.get(length['ended'], '')}"
+        f"{length['n_iterations']:,} iterations as warm-up{ended.get(length['ended'], '')}"
     )
 
 
