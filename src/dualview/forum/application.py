@@ -21,7 +21,7 @@ from scipy.io import mmwrite
 
 from dualview._version import __version__
 from dualview.behaviors.families import NormalMixture
-from dualview.errors import ConvergenceWarning, FileError, InputError, MissingExtraError
+from dualview.errors import ConvergenceWarning, FileError, InputError, require_extra
 from dualview.files.digests import digest
 from dualview.files.reading import readable_json
 from dualview.files.spreadsheets import csv_bytes
@@ -57,7 +57,7 @@ def run_forum(
     check_settings(settings)
     say = _said if not quiet else lambda _: None
     clock = _Clock()
-    _require_pyarrow()
+    require_extra("pyarrow", "A forum's run needs", "forum")
     if example == (posts is not None):
         raise InputError("Give either a file of posts, or --example for a simulated forum.")
     say("Making a forum." if posts is None else f"Reading {posts}.")
@@ -140,15 +140,6 @@ class _Clock:
 
 def _said(words: str) -> None:
     print(f"dualview: {words}", file=sys.stderr, flush=True)
-
-
-def _require_pyarrow() -> None:
-    try:
-        import pyarrow  # type: ignore[import-untyped]  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            "A forum's run needs pyarrow, which is not installed: pip install 'dualview[forum]'."
-        ) from error
 
 
 def command_line(posts: Path | None, out: Path, options: ForumOptions, settings: Settings) -> str:

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Self
 
+from dualview.checks import listed
 from dualview.errors import InputError
 from dualview.forum.columns import Names, find_names
 from dualview.forum.options import UNITS, ForumOptions
@@ -287,9 +288,7 @@ class Archive:
         )
         self.facts["bots"], self.facts["bot_posts"] = len(bots), sum(posts for _, posts in bots)
         if bots:
-            shown = ", ".join(name for name, _ in bots[:_SHOWN]) + (
-                ", …" if len(bots) > _SHOWN else ""
-            )
+            shown = listed([name for name, _ in bots])
             self.notes.append(
                 f"{self.facts['bot_posts']} posts of {len(bots)} bots removed ({shown}); --bots "
                 "keep keeps them"

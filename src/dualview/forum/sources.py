@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from dualview.errors import FileError, InputError, MissingExtraError
+from dualview.errors import FileError, InputError, require_extra
 from dualview.files.reading import check_input, copy_stream, is_stream, packed_as, probe, unpacked
 
 _BLOCK = 1 << 24
@@ -35,13 +35,7 @@ class Source:
 
 def require_duckdb() -> Any:
     """The engine, or an error that names the extra."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingExtraError(
-            "Reading forums needs duckdb, which is not installed: pip install 'dualview[forum]'."
-        ) from error
-    return duckdb
+    return require_extra("duckdb", "Reading forums needs", "forum")
 
 
 def open_source(connection: Any, posts: Any, encoding: str, folder: Path) -> Source:
@@ -144,15 +138,11 @@ def _copied(pieces: Iterator[bytes], copy: Path) -> Path:
 
 
 def _unpacked(path: Path, packed: str, name: str) -> Iterator[bytes]:
-    try:
-        with unpacked(path, packed) as file:
-            while block := file.read(_BLOCK):
-                yield block
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{name}: reading it needs zstandard, which is not installed: pip install "
-            "'dualview[forum]'."
-        ) from error
+    if packed == ".zst":
+        require_extra("zstandard", f"{name}: reading it needs", "forum")
+    with unpacked(path, packed) as file:
+        while block := file.read(_BLOCK):
+            yield block
 
 
 def _recoded(file: IO[bytes], encoding: str) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior
-from dualview.checks import check_range, refuse_repeated_columns
+from dualview.checks import check_range, listed, refuse_repeated_columns
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.features import checked_features
@@ -22,8 +22,6 @@ from dualview.views import Intervals
 from dualview.views.features import feature_kinds
 
 Array = NDArray[np.float64]
-
-_SHOWN = 5
 
 
 def checked_table(
@@ -101,16 +99,14 @@ def warn_of_empty_rows(
     empty = np.flatnonzero(codebook.without_information(cells))
     if not len(empty):
         return
-    shown = ", ".join(str(users[u]) for u in empty[:_SHOWN]) + (
-        ", …" if len(empty) > _SHOWN else ""
-    )
     known = (
         "They stay in the fit, known by their behavior alone"
         if with_behavior
         else "Nothing is known about them"
     )
     warnings.warn(
-        f"{len(empty)} user(s) have no cell observed in X: {shown}. {known}.",
+        f"{len(empty)} user(s) have no cell observed in X: "
+        f"{listed([str(users[u]) for u in empty])}. {known}.",
         DataWarning,
         stacklevel=5,
     )

@@ -19,6 +19,7 @@ from dualview.checks import (
     check_finite,
     check_range,
     is_series,
+    listed,
     memory,
     names_text,
     refuse_non_numbers,
@@ -38,7 +39,6 @@ _LARGE_SHARE, _LARGE_SHARE_ALONE = 0.3, 0.1
 # of it
 _OFF_SPAN = 1e-4
 _OFF_CONSTANT = 1e-9  # of a constant column's value
-_SHOWN = 5
 
 
 def checked_features(
@@ -82,8 +82,7 @@ def row_ids(X: Any) -> list[str] | None:
     repeated = [user for user, n in Counter(ids).items() if n > 1]
     if repeated:
         raise InputError(
-            "The index of X must name each user once; more than once: "
-            f"{', '.join(sorted(repeated)[:_SHOWN])}."
+            f"The index of X must name each user once; more than once: {listed(sorted(repeated))}."
         )
     return ids
 
@@ -221,13 +220,11 @@ def warn_of_projection(
         return
     worst = beyond[off].argmax(axis=1)
     texts = [
-        f"{rows[j]} (by {away[j, d]:.3g} in {names[d]})"
-        for j, d in zip(off[:_SHOWN], worst, strict=False)
+        f"{rows[j]} (by {away[j, d]:.3g} in {names[d]})" for j, d in zip(off, worst, strict=True)
     ]
-    more = f" and {len(off) - _SHOWN} more" if len(off) > _SHOWN else ""
     warnings.warn(
         f"{len(off)} of {len(features)} new user(s) lie outside the {units.n_dims} of {len(names)} "
-        f"dimensions that users of the fit span: {', '.join(texts)}{more}. The model knows nothing "
+        f"dimensions that users of the fit span: {listed(texts)}. The model knows nothing "
         "about such differences and uses the projection onto those dimensions. Check these "
         "columns, or fit again with users who vary in them.",
         DataWarning,

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from dualview.checks import refuse_repeated_columns
-from dualview.errors import InputError, InputTypeError, MissingExtraError
+from dualview.errors import InputError, InputTypeError, require_extra
 
 _EXAMPLE = '"bdi ~ 1 + month | subject"'
 # Functions that a formula may call, with their number of arguments: of one row at a time, so that
@@ -287,11 +287,5 @@ def _unreadable(told: str, reason: str) -> InputError:
 
 
 def _formulaic() -> Any:
-    try:
-        import formulaic
-    except ImportError as error:
-        raise MissingExtraError(
-            f"Formulas need another package ({error}): pip install 'dualview[formulas]'. Without "
-            "it, dv.from_long names the columns."
-        ) from error
-    return formulaic
+    wanted = "Formulas, without which dv.from_long names the columns, need"
+    return require_extra("formulaic", wanted, "formulas")

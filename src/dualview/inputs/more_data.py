@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from dualview.behaviors import Behavior
+from dualview.checks import listed
 from dualview.columns import Cells
 from dualview.errors import InputError
 from dualview.inputs.cells import checked_table, new_cells
@@ -21,7 +22,6 @@ from dualview.inputs.features import counts_from, row_ids
 from dualview.inputs.several_tables import joined_tables
 
 Array = NDArray[np.float64]
-_SHOWN = 5
 
 
 class MoreData(NamedTuple):
@@ -100,7 +100,7 @@ def _new_ids(data: Data, ids: list[str] | None, X: Any, y: Any) -> list[str]:
         if again:
             raise InputError(
                 "X must hold users who are new to the fit; already in it: "
-                f"{', '.join(again[:_SHOWN])}. Leave out their rows: the features of a known user "
+                f"{listed(again)}. Leave out their rows: the features of a known user "
                 "cannot change. New observations of known users need no row."
             )
         return given

@@ -14,14 +14,13 @@ import pandas as pd
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.ids import counted
+from dualview.checks import listed
 from dualview.columns import Columns
 from dualview.columns.layout import Layout
 from dualview.columns.table import Table
 from dualview.errors import InputError
 from dualview.inputs.features import row_ids
 from dualview.views.features import feature_kinds
-
-_SHOWN = 5
 
 
 def comes_as_tables(X: Any) -> bool:
@@ -125,10 +124,9 @@ def _in_order(frame: pd.DataFrame, own: list[str], ids: list[str], name: str) ->
         [user for user in own if user not in set(ids)],
     )
     if missing or unknown:
-        text = ", ".join((missing or unknown)[:_SHOWN])
         raise InputError(
             f"All tables of X must be of the same users; {name} "
-            f"{'lacks' if missing else 'has besides'} {text}. Give a user "
+            f"{'lacks' if missing else 'has besides'} {listed(missing or unknown)}. Give a user "
             "whose row is not known a row of missing cells."
         )
     places = {user: row for row, user in enumerate(own)}

@@ -17,10 +17,10 @@ from scipy import sparse
 
 from dualview.behaviors import SharedOutcome
 from dualview.behaviors.ids import Rows
-from dualview.checks import check_range, column_names, numbers, whole_number
+from dualview.checks import check_range, column_names, listed, numbers, whole_number
 from dualview.errors import InputError
 from dualview.inputs.features import counts_from, row_ids
-from dualview.inputs.tables import named, numeric, pieces_of
+from dualview.inputs.tables import numeric, pieces_of
 from dualview.settings import Columns
 from dualview.shards import Shards
 from dualview.shards.writing import ShardWriter
@@ -317,7 +317,7 @@ class _Threads:
         for name in ("outcome", "weight"):
             bad = ~np.isfinite(table[name].to_numpy())
             if bad.any():
-                threads = named(list(dict.fromkeys(table["thread"][bad])))
+                threads = listed(list(dict.fromkeys(table["thread"][bad])))
                 raise InputError(
                     f"threads: {getattr(names, name)!r} must be a number; it is not in thread(s) "
                     f"{threads}."
@@ -327,7 +327,7 @@ class _Threads:
     def _check_known(self, places: NDArray[np.int64], ids: list[Any]) -> None:
         if self.drop_unknown or (places >= 0).all():
             return
-        unknown = named(list(dict.fromkeys(str(ids[i]) for i in np.flatnonzero(places < 0))))
+        unknown = listed(list(dict.fromkeys(str(ids[i]) for i in np.flatnonzero(places < 0))))
         raise InputError(
             f"threads has users who are not in the table of users: {unknown}. Add them there, or "
             "leave their rows out with drop_unknown."
@@ -352,7 +352,7 @@ class _Threads:
         rows, first = np.cumsum(begins) - 1, np.flatnonzero(begins)
         differs = outcome != outcome[first][rows]
         if differs.any():
-            where = named(list(dict.fromkeys(ids[differs])))
+            where = listed(list(dict.fromkeys(ids[differs])))
             raise InputError(
                 f"threads: {self.names.outcome!r} must be the same in all rows of a thread; not "
                 f"so in {where}."

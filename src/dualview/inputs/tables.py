@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dualview.behaviors import SharedOutcome
+from dualview.checks import listed
 from dualview.errors import FileError, InputError, MissingExtraError
 from dualview.files.matrix_market import read_matrix
 from dualview.files.reading import first_lines, input_file, probe, unpacked
@@ -27,7 +28,6 @@ from dualview.files.spreadsheets import match_names
 from dualview.settings import Columns
 
 ROWS = 200_000  # of a piece
-_SHOWN = 5
 _MOST_COLUMNS = 10_000  # a draw has two matrices of columns × columns, 1.6 GB then
 _ABSENT = (  # what pandas takes for nothing; in a column of ids it is a name like any other
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
@@ -123,7 +123,7 @@ def _check_names(names: Sequence[str]) -> None:
     """Columns must have names that differ, and not be very many."""
     repeated = pd.Series(names)[pd.Series(names).duplicated()].unique().tolist()
     if repeated:
-        raise ValueError(f"it must name each column once; more than once: {named(repeated)}")
+        raise ValueError(f"it must name each column once; more than once: {listed(repeated)}")
     if any("\0" in name for name in names):
         raise ValueError("a NUL character is in the name of a column; rename it")
     if len(names) > _MOST_COLUMNS:
@@ -147,7 +147,7 @@ def _parquet(path: Path) -> pd.DataFrame:
     ]
     if nested:
         raise ValueError(
-            f"it must hold one value in each cell, and column(s) {named(nested)} have lists or "
+            f"it must hold one value in each cell, and column(s) {listed(nested)} have lists or "
             "records. Spread them over columns, or drop them"
         )
     return table
@@ -215,7 +215,7 @@ def in_rows(path: Path | str, rows: Iterable[int]) -> str:
     """Rows of a table in words: lines of a file; of a table in memory, whose name is a text, rows
     from 0."""
     first, word = (2, "line(s)") if isinstance(path, Path) else (0, "row(s)")
-    return f"{word} {named([str(int(row) + first) for row in rows])}"
+    return f"{word} {listed([str(int(row) + first) for row in rows])}"
 
 
 def option(path: Path | str, name: str) -> str:
@@ -234,7 +234,7 @@ def match_users(ids: pd.Series, known: Collection[str], notes: list[str]) -> pd.
     if changed:
         notes.append(
             f"{len(changed)} user(s) were found without or with the apostrophe of CSV files "
-            f"({named(changed)})"
+            f"({listed(changed)})"
         )
     return matched
 
@@ -268,12 +268,12 @@ def known_rows(
     unknown = sorted(ids[~known].unique())
     if unknown and not drop_unknown:
         raise InputError(
-            f"{path}: {len(unknown)} user(s) are not in the table of users: {named(unknown)}. Add "
+            f"{path}: {len(unknown)} user(s) are not in the table of users: {listed(unknown)}. Add "
             "them there, or leave their rows out with --drop-unknown."
         )
     if unknown:
         n_rows = int((~known).sum())
-        notes.append(f"{n_rows} rows of {len(unknown)} unknown users left out ({named(unknown)})")
+        notes.append(f"{n_rows} rows of {len(unknown)} unknown users left out ({listed(unknown)})")
     return known
 
 
@@ -282,14 +282,8 @@ def refuse_repeated(ids: Sequence[str], path: Path, what: str, hint: str = "") -
     repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
     if repeated:
         raise InputError(
-            f"{path}: {what} must be listed once; listed more than once: {named(repeated)}.{hint}"
+            f"{path}: {what} must be listed once; listed more than once: {listed(repeated)}.{hint}"
         )
-
-
-def named(ids: Sequence[str]) -> str:
-    """The first few of some ids for a message."""
-    shown = ", ".join(ids[:_SHOWN])
-    return shown + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")
 
 
 def require_column(
@@ -431,7 +425,7 @@ def _long(
     if empty.any():
         notes.append(
             f"{int(empty.sum())} threads without a known user left out "
-            f"({named([ids[t] for t in np.flatnonzero(empty)])})"
+            f"({listed([ids[t] for t in np.flatnonzero(empty)])})"
         )
         kept = np.flatnonzero(~empty)
         ids, matrix = [ids[t] for t in kept], matrix[kept]
@@ -459,7 +453,7 @@ def _per_thread(
         if bad:
             raise InputError(
                 f"{path}: {column!r} must be the same in all rows of a thread; it is not in "
-                f"{named(bad)}."
+                f"{listed(bad)}."
             )
     return narrow[~narrow.index.duplicated()]
 
@@ -470,11 +464,11 @@ def _unmatched(ids: list[str], per_thread: pd.DataFrame) -> list[str]:
     missing = [thread for thread in ids if thread not in with_outcome]
     if missing:
         raise InputError(
-            f"{len(missing)} thread(s) have participants but no outcome: {named(missing)}."
+            f"{len(missing)} thread(s) have participants but no outcome: {listed(missing)}."
         )
     without_users = [thread for thread in per_thread.index if thread not in with_users]
     return (
-        [f"{len(without_users)} threads without a known user left out ({named(without_users)})"]
+        [f"{len(without_users)} threads without a known user left out ({listed(without_users)})"]
         if without_users
         else []
     )
@@ -487,6 +481,6 @@ def _outcome(
     bad = [thread for thread, value in zip(ids, values, strict=True) if not np.isfinite(value)]
     if bad:
         raise InputError(
-            f"{path}: the outcome must be a number; it is not in thread(s) {named(bad)}."
+            f"{path}: the outcome must be a number; it is not in thread(s) {listed(bad)}."
         )
     return values

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.errors import InputError, MissingExtraError
+from dualview.errors import InputError, require_extra
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior
 
@@ -37,12 +37,7 @@ _MOST_NAMES = 20  # of clusters along an axis
 
 def require_matplotlib() -> None:
     """Raise unless matplotlib can be imported."""
-    try:
-        import matplotlib as _  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            "Plots need matplotlib, which is not installed: pip install 'dualview[plots]'."
-        ) from error
+    require_extra("matplotlib", "Plots need", "plots")
 
 
 def one_panel(ax: "Axes | None", size: tuple[float, float] | None = None) -> "Axes":

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dualview.errors import MissingExtraError
+from dualview.errors import require_extra
 from dualview.files.writing import check_place, write_whole
 from dualview.report.collect import collect_run
 from dualview.runs.comparison import FILE, rank_runs
@@ -80,13 +80,7 @@ def json_text(value: Any) -> str:
 
 
 def _jinja() -> Any:
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError(
-            "Reports need Jinja2, which is not installed: pip install 'dualview[report]'."
-        ) from error
-    return jinja2
+    return require_extra("jinja2", "Reports need", "report")
 
 
 def _breakable(name: str) -> Any:

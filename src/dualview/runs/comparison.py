@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.checks import words_text
+from dualview.checks import listed, words_text
 from dualview.errors import ConvergenceWarning, InputError
 from dualview.evaluation.comparison import is_few, scores_of, standing, table_of
 from dualview.evaluation.stacking import Stack, stack_scores
@@ -31,7 +31,6 @@ from dualview.runs.request import Request, build_behavior, read_inputs
 from dualview.runs.run import load_run, rebuild_estimator
 
 FILE = "comparison.json"
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -314,7 +313,7 @@ def _order(
     if differ:
         raise InputError(
             f"{folder} and {other} have different outcomes in {len(differ)} {called[:-1]}(s), such "
-            f"as {', '.join(differ[:_SHOWN])}: scores of different outcomes cannot be compared."
+            f"as {listed(differ)}: scores of different outcomes cannot be compared."
         )
     return order
 
