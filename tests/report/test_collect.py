@@ -15,7 +15,7 @@ from dualview import cli
 from dualview.errors import FileError
 from dualview.inputs.cells import checked_table
 from dualview.report import collect as collecting
-from dualview.report import collect_run, render_page, words, write_report
+from dualview.report import collect_run, render_page, write_report
 from dualview.report.extras import read_predictions
 from dualview.report.settings import fit_command, settings_section
 from dualview.runs import run as runs
@@ -24,6 +24,7 @@ from dualview.runs.request import Request
 from dualview.runs.run import load_run
 from dualview.runs.summary_file import summary_of_run
 from dualview.settings import Columns, Settings
+from dualview.words import report as words
 from report.conftest import FORUM, SHORT, USERS
 
 

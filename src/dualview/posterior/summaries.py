@@ -5,7 +5,7 @@ Features are those that the model has seen, so that nothing is called by a colum
 Numbers are told by ranks, which mean the same on any scale.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,6 +46,7 @@ _STANDS_OUT = 0.2  # at least this share of users is between a cluster's median 
 _MOSTLY = 0.5  # of a cluster's users have the level that stands out
 _UNSURE = 0.025  # a probability above which a latent coefficient may be on either side
 _IN_NAME = 2  # phrases
+_MOST_DRAWS = (0.05, 0.95)  # quantiles
 
 
 def summarize(post: Posterior) -> Summary:
@@ -63,6 +64,7 @@ def summarize(post: Posterior) -> Summary:
         [portrait.phrases for portrait in portraits],
         [max(1, min(_IN_NAME, len(portrait.out))) for portrait in portraits],
     )
+    counts = post["n_clusters"] if post.summary is None else post.summary["n_clusters"].values
     clusters = []
     for k, users in enumerate(groups):
         typical = typical_first(users, estimate.membership, ranks)[:N_TYPICAL]
@@ -81,15 +83,29 @@ def summarize(post: Posterior) -> Summary:
         "users": post.n_users,
         "chains": post.n_chains,
         "draws_per_chain": post.n_draws,
+        "draws_summarized": None if post.summary is None else counts.size,
         "length": None if post.length is None else post.length._asdict(),
+        "features": _seen_columns(post),
+        "observations": post.n_observations,
+        "n_clusters": post.spec.n_clusters,
         "clusters": clusters,
         "certainty": certainty_text(post.flat("z"), estimate),
         "agreement": crosstab.text(post),
-        "clusters_in_an_average_draw": float(post["n_clusters"].mean()),
+        "clusters_in_an_average_draw": float(counts.mean()),
+        "clusters_in_most_draws": [
+            int(n) for n in np.quantile(counts, _MOST_DRAWS, method="nearest")
+        ],
         "alpha_prior": post.spec.alpha_prior,
         "converged": post.converged,
         "verdict": post.verdict(),
     }
+
+
+def _seen_columns(post: Posterior) -> list[str]:
+    """Names of all columns that the model has seen, nominal ones too."""
+    if post.cells is None or post.spec.codebook is None:
+        return post.feature_names
+    return [column.name for column in post.spec.codebook.columns if column.kind != "ignore"]
 
 
 @dataclass(frozen=True)
@@ -235,8 +251,8 @@ def _latent_of(post: Posterior, groups: list[Users]) -> list[list[MeanLatent]]:
 
 
 def _latent_values(post: Posterior, means: list[MeanLatent]) -> dict[str, Any]:
-    """Medians and intervals of a cluster; by name, where each user has several coefficients."""
-    values = [{"median": mean.median, "low": mean.low, "high": mean.high} for mean in means]
+    """Those of a cluster in plain values; by name, where each user has several coefficients."""
+    values = [asdict(mean) for mean in means]
     return values[0] if len(values) == 1 else dict(zip(post.latent_names, values, strict=True))
 
 

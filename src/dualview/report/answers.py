@@ -1,6 +1,7 @@
 """Sections on answers of single users: latent vectors by role, effects that all users share, curves
 of predicted outcomes."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,13 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dualview.posterior import Posterior
-from dualview.posterior.partition.profiles import Profile, mean_latent
+from dualview.posterior.partition.profiles import Profile
 from dualview.report import pictures
 from dualview.report.pictures import Band, Curves
-from dualview.runs.about_answers import AboutAnswers, Range
 from dualview.views.features import feature_kinds
+from dualview.words.clusters import Summary, latents_by_name
 from dualview.words.numbers import decimals, estimate
+from dualview.words.report import AboutAnswers, Range
 
 Array = NDArray[np.float64]
 
@@ -35,33 +37,28 @@ _OF_CHAINS = {
 }
 
 
-def vectors_section(
-    post: Posterior, profiles: list[Profile], looks: list[dict[str, str]]
-) -> dict[str, Any] | None:
+def vectors_section(clusters: list[Summary], looks: list[dict[str, str]]) -> dict[str, Any] | None:
     """A row per role: the mean of its members' latent vectors, part by part; None where a vector is
     one number or none."""
-    if "latent" not in post or post["latent"].ndim != 4:
+    found = [cluster.get("latent", {}) for cluster in clusters]
+    if len(latents_by_name(clusters[0])) < 2:
         return None
-    draws = post.flat("latent")
-    found = [
-        [mean_latent(draws[..., d], item.users) for d in range(draws.shape[2])] for item in profiles
-    ]
-    digits = [
-        decimals(float(np.median([row[d].high - row[d].low for row in found])))
-        for d in range(draws.shape[2])
-    ]
+    digits = {name: typical_decimals([row[name] for row in found]) for name in found[0]}
     rows = [
         {
             "role": role,
             "look": looks[role],
-            "size": len(profiles[role].users),
-            "cells": [
-                estimate(part.median, part.low, part.high, digits[d]) for d, part in enumerate(row)
-            ],
+            "size": clusters[role]["size"],
+            "cells": [estimate(part, digits[name]) for name, part in row.items()],
         }
         for role, row in enumerate(found)
     ]
-    return {"names": post.latent_names, "rows": rows}
+    return {"names": list(digits), "rows": rows}
+
+
+def typical_decimals(means: Sequence[Mapping[str, float]]) -> int:
+    """Decimals for estimates in a column, by the width of the middle one."""
+    return decimals(float(np.median([mean["high"] - mean["low"] for mean in means])))
 
 
 def effects_section(post: Posterior) -> dict[str, Any] | None:
@@ -95,11 +92,8 @@ def effects_section(post: Posterior) -> dict[str, Any] | None:
 
 
 def _effect(name: str, draws: Array) -> dict[str, Any]:
-    low, median, high = np.quantile(draws, [0.025, 0.5, 0.975])
-    return {
-        "name": name,
-        **estimate(float(median), float(low), float(high), decimals(float(high - low))),
-    }
+    ends = np.quantile(draws, [0.025, 0.5, 0.975]).tolist()
+    return {"name": name, **estimate(dict(zip(("low", "median", "high"), ends, strict=True)))}
 
 
 def curves_section(

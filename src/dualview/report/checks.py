@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from dualview.posterior import Posterior, diagnostics
-from dualview.report import words
 from dualview.report.pictures import chain_lines
-from dualview.report.words import THREADS, Vocabulary
+from dualview.words import report as words
 from dualview.words.numbers import number
+from dualview.words.report import THREADS, Vocabulary
 
 _FIRST = ("n_clusters", "log alpha", "log noise_precision", "mean latent", "log_joint")
 _MOST_ROWS = 10

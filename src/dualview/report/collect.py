@@ -15,31 +15,36 @@ from dualview import plots
 from dualview.columns import Column
 from dualview.plots.canvas import groups_of
 from dualview.posterior import Posterior
-from dualview.posterior.partition import PartitionEstimate
+from dualview.posterior.partition import PartitionEstimate, crosstab
+from dualview.posterior.partition.certainty import certainty_text
 from dualview.posterior.partition.profiles import (
-    MeanLatent,
     Profile,
-    mean_latent,
     profiles,
     ranks_of,
     separation,
+    table_profile,
 )
 from dualview.posterior.prediction.imputation import imputed_of_fit
-from dualview.posterior.prediction.user_features import features_of
-from dualview.report import pictures, words
-from dualview.report.answers import curves_section, effects_section, vectors_section
+from dualview.report import pictures
+from dualview.report.answers import (
+    curves_section,
+    effects_section,
+    typical_decimals,
+    vectors_section,
+)
 from dualview.report.checks import diagnostics_section
 from dualview.report.comparison import comparison_section
 from dualview.report.extras import Predicted, read_activity, read_forum_files, read_predictions
 from dualview.report.fits import fits_section
 from dualview.report.model_fit import model_fit_section
 from dualview.report.settings import settings_section
-from dualview.report.words import sentence, vocabulary
 from dualview.runs.about_answers import read_about
 from dualview.runs.run import load_run
 from dualview.runs.summary_file import summary_of_run
-from dualview.words.clusters import n_at_length
+from dualview.words import report as words
+from dualview.words.clusters import Summary, n_at_length, n_draws
 from dualview.words.numbers import decimals, estimate, number, rounded, share
+from dualview.words.report import sentence, vocabulary
 
 Array = NDArray[np.float64]
 Users = NDArray[np.intp]
@@ -62,10 +67,10 @@ def collect_run(folder: Path) -> dict[str, Any]:
         "called": run.called,
         "title": words.title(folder, run.forum.settings),
         "notes": [sentence(note) for note in run.forum.settings.get("notes", [])],
-        "words": words.overview(run.post, run.n_roles, run.forum.settings, run.about),
+        "words": words.overview(run.summary, run.forum.settings, run.about),
         "roles": _roles(run),
         "power": _power(run),
-        "vectors": vectors_section(run.post, run.profiles, run.looks),
+        "vectors": vectors_section(run.clusters, run.looks),
         "effects": None if run.about is None else effects_section(run.post),
         "curves": None
         if run.about is None
@@ -93,7 +98,8 @@ class _Run:
         self.labels = self.estimate.labels
         self.n_roles = int(self.labels.max()) + 1
         self.ids = self.post.user_ids
-        self.clusters = summary_of_run(folder)["clusters"]
+        self.summary = summary_of_run(folder)
+        self.clusters = self.summary["clusters"]
         self.forum = read_forum_files(folder)
         self.about = read_about(folder)
         self.called = vocabulary(self.about)
@@ -106,30 +112,34 @@ class _Run:
             self.columns, self.names = list(found), [column.name for column in found]
             if self.columns:
                 self.features = imputed_of_fit(np.random.default_rng(0), self.post).numbers
-                self.units = words.table_units(self.cells, self.codebook)
+                self.units = words.table_units(
+                    int(self.cells.missing.sum()),
+                    any(column.levels for column in self.codebook.of("features")),
+                )
         activity = read_activity(folder, self.ids)
         if activity is not None:
             self.features, self.names = (
                 activity.to_numpy(dtype=float),
                 [str(name) for name in activity],
             )
-            self.units = words.units(self.names, words.fitted_names(self.post))
+            self.units = words.units(self.names, self.summary["features"])
             self.columns = [None] * len(self.names)
         self.ranks = None if self.features is None else ranks_of(self.features)
         groups = [users for _, users in groups_of(self.labels)]
         self.profiles: list[Profile] = profiles(groups, self.features)
-        self.latent: Array | None = None  # draws (S, U)
-        if "latent" in self.post and self.post["latent"].ndim == 3:
-            self.latent = self.post.flat("latent")
+        self.has_power = "latent" in self.post and self.post["latent"].ndim == 3
+        if self.has_power:
             self.latent_median = self.post.latent_median
             self.low, self.high = self.post.interval("latent", 0.95).T
-        self.powers: list[MeanLatent] = []
-        if self.latent is not None:
-            self.powers = [mean_latent(self.latent, item.users) for item in self.profiles]
-            self.decimals = decimals(
-                float(np.median([power.high - power.low for power in self.powers]))
-            )
+            self.powers = [cluster["latent"] for cluster in self.clusters]
+            self.decimals = typical_decimals(self.powers)
         self.looks = [pictures.cluster_look(role) for role in range(self.n_roles)]
+
+    @cached_property
+    def level_shares(self) -> Summary:
+        """Of all users, in the nominal columns."""
+        everybody: Summary = table_profile(self.post, np.arange(len(self.labels)))
+        return dict(everybody.get("level_shares", {}))
 
     @cached_property
     def by_separation(self) -> list[int]:
@@ -156,7 +166,11 @@ def _roles(run: _Run) -> Section:
     roles = [_role(run, role) for role in range(run.n_roles)]
     n_cards = n_at_length([role["size"] for role in roles])
     return {
-        "intro": words.roles_intro(run.post, run.estimate, run.n_roles),
+        "intro": [
+            *words.roles_intro(run.summary),
+            certainty_text(run.post.flat("z"), run.estimate, "role"),
+            *filter(None, [crosstab.text(run.post, "role")]),
+        ],
         "crosstab": _crosstab(run.post),
         "cards": roles[:n_cards],
         "others": roles[n_cards:],
@@ -204,15 +218,12 @@ def _role(run: _Run, role: int) -> dict[str, Any]:
             }
             for j in run.by_separation
         ]
-    result["categories"] = _categories(run, found.users)
-    if run.powers:
-        latent = run.powers[role]
-        result["latent"] = estimate(latent.median, latent.low, latent.high, run.decimals)
+    result["categories"] = _categories(cluster.get("level_shares", {}), run.level_shares)
+    if run.has_power:
+        result["latent"] = estimate(run.powers[role], run.decimals)
         factor = run.forum.roles.get(role, {}).get("factor")
         if factor is not None:  # files of versions before medians have a mean
-            factor = estimate(
-                factor.get("median", factor.get("mean")), factor["low"], factor["high"], 2
-            )
+            factor = estimate({"median": factor.get("mean"), **factor}, 2)
         result["factor"] = factor
     return result
 
@@ -222,56 +233,54 @@ def _value_text(column: Column | None, value: float) -> str:
     return number(value) if column is None or not column.levels else column.levels[int(value + 0.5)]
 
 
-def _categories(run: _Run, users: Users) -> list[dict[str, Any]]:
+def _categories(shares: Summary, everybody: Summary) -> list[dict[str, Any]]:
     """Shares of levels in the nominal columns, the largest first, beside those of all users."""
-    features, result = features_of(run.post), []
-    if features is None:
-        return []
-    for block, x in zip(run.post.blocks, features.cells, strict=True):
-        everybody = block.profile(x).get("level_shares", {})
-        for name, own in block.profile(x[users]).get("level_shares", {}).items():
-            levels = [
+    return [
+        {
+            "name": name,
+            "levels": [
                 {"name": level, "share": share(own[level]), "of_all": share(everybody[name][level])}
                 for level in sorted(own, key=own.__getitem__, reverse=True)[:_MOST_LEVELS]
-            ]
-            result.append({"name": name, "levels": levels})
-    return result
+            ],
+        }
+        for name, own in shares.items()
+    ]
 
 
 def _power(run: _Run) -> Section:
     """Roles from the most powerful to the least, with places along a common axis in percent."""
-    if run.latent is None:
+    if not run.has_power:
         return {"missing": words.SEVERAL_LATENT if "latent" in run.post else words.NO_LATENT}
     found = run.powers
     dots = [_spread(item.users, run.latent_median) for item in run.profiles]
     ends = [
         *run.latent_median[np.concatenate(dots)],
-        *(item.low for item in found),
-        *(item.high for item in found),
+        *(item["low"] for item in found),
+        *(item["high"] for item in found),
         0.0,
     ]
     axis = pictures.Axis(float(min(ends)), float(max(ends)))
     rows = []
-    for role in sorted(range(run.n_roles), key=lambda role: -found[role].median):
+    for role in sorted(range(run.n_roles), key=lambda role: -found[role]["median"]):
         latent = found[role]
         rows.append(
             {
                 "role": role,
                 "look": run.looks[role],
                 "size": len(run.profiles[role].users),
-                **estimate(latent.median, latent.low, latent.high, run.decimals),
+                **estimate(latent, run.decimals),
                 "above": share(
-                    float(np.clip(latent.above, 1e-3, 1 - 1e-3))
+                    float(np.clip(latent["above"], 1e-3, 1 - 1e-3))
                 ),  # no number of draws makes it certain
-                "at": axis.place(latent.median),
-                "from": axis.place(latent.low),
-                "to": axis.place(latent.high),
+                "at": axis.place(latent["median"]),
+                "from": axis.place(latent["low"]),
+                "to": axis.place(latent["high"]),
                 "dots": [axis.place(value) for value in run.latent_median[dots[role]]],
             }
         )
     return {
         "missing": None,
-        "intro": words.power_intro(run.post, run.forum.settings, _FEWEST_DRAWS, run.about),
+        "intro": words.power_intro(run.summary, run.forum.settings, _FEWEST_DRAWS, run.about),
         "rows": rows,
         "most_dots": _MOST_DOTS
         if max(len(item.users) for item in run.profiles) > _MOST_DOTS
@@ -291,13 +300,13 @@ def _spread(users: Users, values: Array) -> Users:
 
 def _map(run: _Run) -> Section:
     """Which two quantities the map starts with."""
-    if run.features is None and run.latent is None:
+    if run.features is None and not run.has_power:
         return {
             "missing": "There is nothing to map: the run has neither features nor latent "
             "coefficients."
         }
     chosen = [run.names[j] for j in run.by_separation[:2]]
-    intro = words.map_intro(run.features is not None, run.latent is not None, chosen, run.called)
+    intro = words.map_intro(run.features is not None, run.has_power, chosen, run.called)
     return {"missing": None, "intro": intro}
 
 
@@ -311,15 +320,14 @@ def _users(run: _Run) -> Section:
 
 
 def _similarity(run: _Run) -> Section:
-    n_draws = run.post.n_chains * run.post.n_draws
     if len(run.labels) > _SIMILARITY_USERS:
         return {"missing": words.too_many_for_similarity(len(run.labels), _SIMILARITY_USERS)}
-    if n_draws < _FEWEST_DRAWS:
-        return {"missing": words.too_few_draws(run.post, _FEWEST_DRAWS)}
+    if n_draws(run.summary) < _FEWEST_DRAWS:
+        return {"missing": words.too_few_draws(run.summary, _FEWEST_DRAWS)}
     return {
         "missing": None,
         "picture": pictures.similarity(run.model),
-        "intro": words.similarity_intro(run.post),
+        "intro": words.similarity_intro(run.summary),
     }
 
 
@@ -353,7 +361,7 @@ def _data(run: _Run) -> dict[str, Any]:
     """What the page's script works with: columns of users, and how roles look."""
     shown = run.shown
     columns: list[dict[str, Any]] = []
-    if run.latent is not None:
+    if run.has_power:
         columns.append({"name": run.called.power, "values": rounded(run.latent_median[shown])})
         columns[0] |= {"low": rounded(run.low[shown]), "high": rounded(run.high[shown])}
         columns[0]["decimals"] = decimals(float(np.median(run.high - run.low)))
@@ -370,7 +378,7 @@ def _data(run: _Run) -> dict[str, Any]:
         "role": run.labels[shown].tolist(),
         "certainty": rounded(run.estimate.membership[shown], 3),
         "columns": columns,
-        "power": 0 if run.latent is not None else None,
+        "power": 0 if run.has_power else None,
         "listed": sorted(separating[:_COLUMNS]),
         "axes": axes,
         "roles": [

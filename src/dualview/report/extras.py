@@ -22,7 +22,7 @@ from dualview.behaviors.families import NormalMixture, Parts
 from dualview.errors import FileError
 from dualview.files.spreadsheets import match_names, unescape_table
 from dualview.inputs.tables import read_table
-from dualview.report.words import THREADS, Vocabulary
+from dualview.words.report import THREADS, Vocabulary
 
 Array = NDArray[np.float64]
 

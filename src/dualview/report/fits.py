@@ -7,9 +7,9 @@ from typing import Any
 
 from dualview.posterior import Posterior
 from dualview.report.pictures import Axis
-from dualview.report.words import THREADS, Vocabulary
 from dualview.runs.comparison import FILE, Fit, Ranking, own_digest
 from dualview.words.numbers import tenths
+from dualview.words.report import THREADS, Vocabulary
 
 NOT_COMPARED = (
     "This run has not been compared with other fits to its {many}. To choose between a fit with a "

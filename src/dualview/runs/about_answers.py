@@ -1,7 +1,7 @@
 """answers.json in a run's folder: the kind of the answers, and the ranges of their columns for
 curves of predictions."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,35 +11,10 @@ from dualview.files.reading import readable_json
 from dualview.files.writing import write_json
 from dualview.inputs.answers import Answers
 from dualview.settings import AnswerSettings
+from dualview.words.report import AboutAnswers, Range
 
 FILE = "answers.json"
 _EDGE = 0.05  # of the values of a column left out at either end
-
-
-@dataclass(frozen=True)
-class Range:
-    """Where most values of a column are, and their mean."""
-
-    name: str
-    low: float
-    high: float
-    mean: float
-
-
-@dataclass(frozen=True)
-class AboutAnswers:
-    """What a report needs to know of the answers of a fit."""
-
-    kind: str
-    outcome: str
-    n: int
-    columns: tuple[Range, ...]
-    common: tuple[Range, ...] = ()
-
-    def parts(self, names: list[str]) -> list[str]:
-        """Names of the parts of a latent vector: a posterior has no name for a single one."""
-        single = self.columns[0].name if self.columns else "intercept"
-        return [single] if len(names) == 1 else names
 
 
 def write_about(folder: Path, answers: Answers, settings: AnswerSettings) -> None:

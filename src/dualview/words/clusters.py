@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dualview.files.html import small_table
-from dualview.words.numbers import counted, decimals, estimate, number, share
+from dualview.words.numbers import counted, estimate, number, share
 
 Summary = dict[str, Any]
 
@@ -18,6 +18,11 @@ _MOST_AT_LENGTH = 12  # clusters
 _FEWEST_MEMBERS = 3  # of a cluster described at length
 _MOST_IN_SHORT = 20
 _MOST_PHRASES = 6
+
+
+def n_draws(summary: Summary) -> int:
+    """Draws of all chains that were kept whole."""
+    return int(summary["chains"] * summary["draws_per_chain"])
 
 
 def n_at_length(sizes: Sequence[int]) -> int:
@@ -57,21 +62,20 @@ def traits_text(out: Sequence[str], others: Sequence[str]) -> str:
 
 
 def latents_by_name(cluster: Summary) -> dict[str, dict[str, float]]:
-    """Median and interval of each latent coefficient of a cluster; a single one has no name."""
+    """Each latent coefficient of a cluster, as the summary has it; a single one has no name."""
     latent = cluster.get("latent", {})
-    if set(latent) == {"median", "low", "high"} and not isinstance(latent["median"], dict):
+    if not isinstance(latent.get("median", {}), dict):
         return {"latent": latent}
     return {f"latent {name}": mean for name, mean in latent.items()}
 
 
 def latent_texts(cluster: Summary) -> dict[str, str]:
     """Each latent coefficient of a cluster with its 95 % interval, by name."""
-    return {name: _interval_text(**mean) for name, mean in latents_by_name(cluster).items()}
-
-
-def _interval_text(median: float, low: float, high: float) -> str:
-    texts = estimate(median, low, high, decimals(high - low))
-    return f"{texts['median']} ({texts['low']} to {texts['high']})"
+    found = {}
+    for name, mean in latents_by_name(cluster).items():
+        texts = estimate(mean)
+        found[name] = f"{texts['median']} ({texts['low']} to {texts['high']})"
+    return found
 
 
 def summary_text(summary: Summary) -> str:

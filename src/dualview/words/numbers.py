@@ -1,6 +1,7 @@
 """Numbers for readers: few digits, a real minus sign."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,11 @@ def decimals(width: float) -> int:
     return max(0, 1 - math.floor(math.log10(width))) if width > 0 else 3
 
 
-def estimate(median: float, low: float, high: float, digits: int) -> dict[str, str]:
-    """A number and its interval with this many decimals."""
-    texts = (f"{value:,.{digits}f}" for value in (median, low, high))
-    return dict(zip(("median", "low", "high"), (_signed(text) for text in texts), strict=True))
+def estimate(own: Mapping[str, float], digits: int | None = None) -> dict[str, str]:
+    """A median with the ends of its interval, low and high; by default with two significant digits
+    of the interval."""
+    digits = decimals(own["high"] - own["low"]) if digits is None else digits
+    return {end: _signed(f"{own[end]:,.{digits}f}") for end in ("median", "low", "high")}
 
 
 def _signed(text: str) -> str:

@@ -1,17 +1,39 @@
 """The sentences of a report, and its words for observations and for latent numbers."""
 
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dualview.checks import words_text
-from dualview.columns import Cells, Columns
-from dualview.posterior import Posterior
-from dualview.posterior.partition import PartitionEstimate, crosstab
-from dualview.posterior.partition.certainty import certainty_text
-from dualview.runs.about_answers import AboutAnswers
+from dualview.words.clusters import Summary, n_draws
 from dualview.words.numbers import counted, number, share
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where most values of a column are, and their mean."""
+
+    name: str
+    low: float
+    high: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class AboutAnswers:
+    """What a report needs to know of the answers of a fit."""
+
+    kind: str
+    outcome: str
+    n: int
+    columns: tuple[Range, ...]
+    common: tuple[Range, ...] = ()
+
+    def parts(self, names: list[str]) -> list[str]:
+        """Names of the parts of a latent vector: a posterior has no name for a single one."""
+        single = self.columns[0].name if self.columns else "intercept"
+        return [single] if len(names) == 1 else names
 
 
 class Vocabulary(NamedTuple):
@@ -48,7 +70,6 @@ NO_LATENT = (
     "coefficients: roles come from features alone."
 )
 SEVERAL_LATENT = "Each user has several latent coefficients: see the table of latent vectors."
-_MOST_NAMES = 4
 
 
 def title(folder: Path, forum: dict[str, Any]) -> str:
@@ -66,35 +87,27 @@ def sentence(note: str) -> str:
     return f"{note[:1].upper()}{note[1:]}{'' if note.endswith('.') else '.'}"
 
 
-def overview(
-    post: Posterior, n_roles: int, forum: dict[str, Any], about: AboutAnswers | None = None
-) -> list[str]:
+def overview(summary: Summary, forum: dict[str, Any], about: AboutAnswers | None) -> list[str]:
     """What was done, in a few paragraphs."""
     return [
-        _data_sentence(post, about) + _forum_sentence(forum),
-        _model_sentence(post, about),
-        f"A Gibbs sampler ran {counted(post.n_chains, 'chain', 'chains')}; {_draws(post)}. The "
-        "partition that is closest to "
-        f"all of them has {counted(n_roles, 'role', 'roles')}, which this page describes.",
+        _data_sentence(summary, about) + _forum_sentence(forum),
+        _model_sentence(summary, about),
+        f"A Gibbs sampler ran {counted(summary['chains'], 'chain', 'chains')}; {_draws(summary)}. "
+        "The partition that is closest to all of them has "
+        f"{counted(len(summary['clusters']), 'role', 'roles')}, which this page describes.",
     ]
 
 
-def _data_sentence(post: Posterior, about: AboutAnswers | None) -> str:
-    users = counted(post.n_users, "user", "users")
-    parts = []
-    if post.has_features:
-        names = fitted_names(post)
-        shown = (
-            words_text(names)
-            if len(names) <= 12
-            else f"{', '.join(names[:12])} and {len(names) - 12} more"
-        )
+def _data_sentence(summary: Summary, about: AboutAnswers | None) -> str:
+    users, names, parts = counted(summary["users"], "user", "users"), summary["features"], []
+    if names:
+        shown = _some(names, 12)
         parts.append(f"by {counted(len(names), 'feature', 'features')} ({shown})")
     if about is not None:
         called = vocabulary(about)
         parts.append(f"by {counted(about.n, called.observation, called.observations)} of their own")
-    elif "latent" in post:
-        n = post.n_observations
+    elif _has_latent(summary):
+        n = summary["observations"]
         outcomes = "outcomes" if n != 1 else "outcome"
         parts.append(
             f"by the {outcomes} of "
@@ -103,11 +116,8 @@ def _data_sentence(post: Posterior, about: AboutAnswers | None) -> str:
     return f"{users} are described {' and '.join(parts)}."
 
 
-def fitted_names(post: Posterior) -> list[str]:
-    """Names of all columns that the model has seen, nominal ones too."""
-    if post.cells is None or post.spec.codebook is None:
-        return post.feature_names
-    return [column.name for column in post.spec.codebook.columns if column.kind != "ignore"]
+def _has_latent(summary: Summary) -> bool:
+    return "latent" in summary["clusters"][0]
 
 
 def _forum_sentence(forum: dict[str, Any]) -> str:
@@ -120,15 +130,11 @@ def _forum_sentence(forum: dict[str, Any]) -> str:
     )
 
 
-def _model_sentence(post: Posterior, about: AboutAnswers | None) -> str:
-    has_latent = "latent" in post
-    parts = ["in their features"] if post.has_features else []
+def _model_sentence(summary: Summary, about: AboutAnswers | None) -> str:
+    has_latent, fixed = _has_latent(summary), summary["n_clusters"]
+    parts = ["in their features"] if summary["features"] else []
     alike = " and ".join([*parts, *([vocabulary(about).alike] if has_latent else [])])
-    number_of = (
-        "was inferred from the data"
-        if post.spec.n_clusters is None
-        else f"was set to {post.spec.n_clusters}"
-    )
+    number_of = "was inferred from the data" if fixed is None else f"was set to {fixed}"
     text = (
         f"The model sorts users into roles, groups that are alike {alike}; the number of "
         f"roles {number_of}."
@@ -164,51 +170,39 @@ _ANSWERS = {
 }
 
 
-def _draws(post: Posterior) -> str:
-    if post.summary is None:
-        return (
-            f"{counted(post.n_chains * post.n_draws, 'draw', 'draws')} of the posterior were kept"
-        )
-    made = int(post.summary.sizes["chain"] * post.summary.sizes["iteration"])
+def _draws(summary: Summary) -> str:
+    kept, made = n_draws(summary), summary["draws_summarized"]
+    if made is None:
+        return f"{counted(kept, 'draw', 'draws')} of the posterior were kept"
     return (
-        f"of {made:,} draws of the posterior a summary was kept, and "
-        f"{post.n_chains * post.n_draws:,} of them whole: roles, "
-        "intervals and similarities below are computed from the whole ones"
+        f"of {made:,} draws of the posterior a summary was kept, and {kept:,} of them whole: "
+        "roles, intervals and similarities below are computed from the whole ones"
     )
 
 
-def roles_intro(post: Posterior, estimate: PartitionEstimate, n_roles: int) -> list[str]:
-    """How many roles, how sure, and how to read the cards."""
-    counts = (
-        post.flat("n_clusters")
-        if post.summary is None
-        else np.asarray(post.summary["n_clusters"].values).ravel()
-    )
+def roles_intro(summary: Summary) -> list[str]:
+    """How many roles, and how to read the cards."""
+    clusters = summary["clusters"]
     text = "Roles are numbered from the largest, as in users.csv."
-    if post.spec.n_clusters is None:
-        low, high = np.quantile(counts, [0.05, 0.95], method="nearest")
+    if summary["n_clusters"] is None:
+        low, high = summary["clusters_in_most_draws"]
+        mean = summary["clusters_in_an_average_draw"]
         text += (
-            f" The estimate has {n_roles}; draws of the posterior have {counts.mean():.1f} on "
-            "average, and nine in ten of them "
-            f"have {f'{low:.0f}' if low == high else f'{low:.0f} to {high:.0f}'}."
+            f" The estimate has {len(clusters)}; draws of the posterior have {mean:.1f} on "
+            f"average, and nine in ten of them have {low if low == high else f'{low} to {high}'}."
         )
-    certainty = float(np.mean(estimate.membership))
+    certainty = sum(own["share"] * own["certainty"] for own in clusters)
     return [
         text,
         "A user's certainty is the probability of being in the same role as another member chosen "
         f"at random; its average over all users is {share(certainty)}. Typical members have high "
         "certainty and features near the role's medians.",
-        certainty_text(post.flat("z"), estimate, "role"),
-        *([] if (found := crosstab.text(post, "role")) is None else [found]),
     ]
 
 
-def _some(names: list[str]) -> str:
-    return (
-        words_text(names)
-        if len(names) <= _MOST_NAMES
-        else f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
-    )
+def _some(names: list[str], most: int) -> str:
+    more = len(names) - most
+    return words_text(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
 
 
 def units(names: list[str], fitted: list[str]) -> str:
@@ -218,29 +212,29 @@ def units(names: list[str], fitted: list[str]) -> str:
         "They are shown untransformed; the model used them with the transformations listed "
         "in the settings."
     )
-    return text if not unseen else f"{text} It did not use {_some(unseen)}: the settings say why."
+    left_out = f" It did not use {_some(unseen, 4)}: the settings say why." if unseen else ""
+    return text + left_out
 
 
-def table_units(cells: Cells, codebook: Columns) -> str:
+def table_units(n_missing: int, has_levels: bool) -> str:
     """How cells that are missing, and ordered levels, are shown."""
     parts = []
-    n_missing = int(cells.missing.sum())
     if n_missing:
         missing = counted(n_missing, "missing cell is", "missing cells are")
         parts.append(f"{missing} shown at the posterior median.")
-    if any(column.levels for column in codebook.of("features")):
+    if has_levels:
         parts.append("On the map and in the table of users, ordered levels are numbers from 0.")
     return " ".join(parts)
 
 
 def power_intro(
-    post: Posterior, forum: dict[str, Any], fewest: int, about: AboutAnswers | None = None
+    summary: Summary, forum: dict[str, Any], fewest: int, about: AboutAnswers | None
 ) -> str:
-    n_draws = post.n_chains * post.n_draws
+    kept = n_draws(summary)
     caution = (
         ""
-        if n_draws >= fewest
-        else f" With {counted(n_draws, 'whole draw', 'whole draws')} the intervals are rough."
+        if kept >= fewest
+        else f" With {counted(kept, 'whole draw', 'whole draws')} the intervals are rough."
     )
     what = (
         "What a user's participation adds to the "
@@ -257,9 +251,7 @@ def power_intro(
     )
 
 
-def map_intro(
-    has_features: bool, has_latent: bool, chosen: list[str], called: Vocabulary = THREADS
-) -> str:
+def map_intro(has_features: bool, has_latent: bool, chosen: list[str], called: Vocabulary) -> str:
     text = "One marker per user, by role. Point at a marker, or touch it, to see the user."
     if has_features and len(chosen) > 1:
         both = words_text(chosen)
@@ -293,25 +285,21 @@ def too_many_for_similarity(n_users: int, most: int) -> str:
     )
 
 
-def too_few_draws(post: Posterior, fewest: int) -> str:
+def too_few_draws(summary: Summary, fewest: int) -> str:
     kept = (
-        "whole draws were kept in this run's summary"
-        if post.summary is not None
-        else "draws were made"
+        "draws were made"
+        if summary["draws_summarized"] is None
+        else "whole draws were kept in this run's summary"
     )
-    return (
-        f"Left out: only {post.n_chains * post.n_draws} {kept}; shares of draws need at "
-        f"least {fewest}."
-    )
+    return f"Left out: only {n_draws(summary)} {kept}; shares of draws need at least {fewest}."
 
 
-def similarity_intro(post: Posterior) -> str:
-    kept = "draws" if post.summary is None else "draws that were kept whole"
+def similarity_intro(summary: Summary) -> str:
+    kept = "draws" if summary["draws_summarized"] is None else "draws that were kept whole"
     return (
-        f"How often two users are in the same role, over {post.n_chains * post.n_draws:,} {kept}. "
-        "Dark squares along the diagonal are roles whose members stay together. Gray inside a "
-        "square means uncertain members, and gray between two roles means that they are hard to "
-        "distinguish."
+        f"How often two users are in the same role, over {n_draws(summary):,} {kept}. Dark squares "
+        "along the diagonal are roles whose members stay together. Gray inside a square means "
+        "uncertain members, and gray between two roles means that they are hard to distinguish."
     )
 
 
@@ -320,7 +308,7 @@ def predictions(
 ) -> list[str]:
     """How good the predictions are, and whether their intervals can be trusted."""
     r2 = scores["r2"]
-    if not np.isfinite(r2):
+    if not math.isfinite(r2):
         strength = "The outcomes are all the same, so there is nothing to explain."
     elif r2 <= 0:
         strength = (
@@ -343,11 +331,11 @@ def _calibration(scores: dict[str, Any]) -> str:
     """Whether intervals contain as many outcomes as they should, within two standard errors."""
     parts = []
     for level, inside in scores["coverage"]:
-        error = 2 * np.sqrt(level * (1 - level) / scores["n"])
+        error = 2 * math.sqrt(level * (1 - level) / scores["n"])
         if abs(inside - level) > error:
             parts.append(
                 f"the {share(level)} ones contain {share(inside)} of the outcomes and are too "
-                f"{_fault(inside, level)}"
+                f"{'narrow' if inside < level else 'wide'}"
             )
     if not parts:
         level, inside = scores["coverage"][-1]
@@ -356,10 +344,6 @@ def _calibration(scores: dict[str, Any]) -> str:
             "of the outcomes."
         )
     return f"Not all intervals are calibrated: {words_text(parts)}."
-
-
-def _fault(inside: float, level: float) -> str:
-    return "narrow" if inside < level else "wide"
 
 
 def _origin(forum: dict[str, Any], called: Vocabulary) -> str:
@@ -373,7 +357,7 @@ def _origin(forum: dict[str, Any], called: Vocabulary) -> str:
     )
 
 
-def score_rows(scores: dict[str, Any], called: Vocabulary = THREADS) -> list[tuple[str, str]]:
+def score_rows(scores: dict[str, Any], called: Vocabulary) -> list[tuple[str, str]]:
     return [
         (called.observations, f"{scores['n']:,}"),
         (f"negative log-likelihood per {called.observation}", number(scores["nll"], 4)),
@@ -386,7 +370,7 @@ def score_rows(scores: dict[str, Any], called: Vocabulary = THREADS) -> list[tup
     ]
 
 
-def predictions_alt(scores: dict[str, Any], called: Vocabulary = THREADS) -> str:
+def predictions_alt(scores: dict[str, Any], called: Vocabulary) -> str:
     level, inside = scores["coverage"][-1]
     return (
         f"Predictive medians and {share(level)} intervals of {scores['n']:,} {called.observations} "
