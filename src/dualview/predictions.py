@@ -15,7 +15,8 @@ from dualview.behaviors.records import Forecast
 from dualview.checks import listed, whole_number
 from dualview.errors import InputError
 from dualview.inputs.features import feature_names
-from dualview.inputs.from_long import is_table, new_observations
+from dualview.inputs.from_long import is_table
+from dualview.inputs.new_rows import new_observations
 from dualview.inputs.new_users import among_new_users, new_features, new_ids
 from dualview.posterior import Posterior
 from dualview.posterior.prediction.candidates import Candidates

@@ -15,7 +15,7 @@ import dualview as dv
 from dualview import cli
 from dualview.errors import DataWarning, InputError, InputTypeError, MissingExtraError
 from dualview.inputs.designs import Coding, FormulaDesign, design_from
-from dualview.inputs.from_long import new_observations
+from dualview.inputs.new_rows import new_observations
 
 N = 12
 SHORT: dict[str, Any] = {"engine": dv.Gibbs(n_warmup=20), "n_draws": 20, "n_chains": 1}

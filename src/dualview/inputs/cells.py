@@ -15,7 +15,7 @@ from dualview.behaviors import Behavior
 from dualview.checks import check_range, listed, refuse_repeated_columns
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
-from dualview.inputs.features import checked_features
+from dualview.inputs.features import checked_features, feature_names
 from dualview.interval_gaussian import fit_gaussian
 from dualview.units import GaussianPrior, Whitening
 from dualview.views import Intervals
@@ -51,7 +51,7 @@ def checked_table(
     validate_data(estimator, X, reset=True, skip_check_array=True)
     ends = np.stack([cells.low, cells.high])
     largest = np.where(np.isfinite(ends), np.abs(ends), 0.0).max(axis=(0, 1))
-    check_range(largest, "X", [column.name for column in codebook.of("features")])
+    check_range(largest, "X", feature_names(estimator, codebook))
     return None, codebook, cells
 
 
@@ -123,17 +123,14 @@ def as_if_exact(cells: Cells) -> Array:
     return np.where(cells.exact, cells.low, others.reshape(cells.low.shape))
 
 
-def cell_units(cells: Cells, names: list[str], prior: GaussianPrior | str | None) -> Whitening:
-    """The units of the feature view: those of the prior, or of the Gaussian under which the cells
-    are most likely."""
-    if isinstance(prior, GaussianPrior):
-        prior.check_size(len(names), "feature_prior")
-        return Whitening.of(prior)
+def cell_units(cells: Cells, names: list[str], shrinkage: str | None) -> Whitening:
+    """The units of the feature view: those of the Gaussian under which the cells are most
+    likely."""
     mean, covariance = fit_gaussian(cells.low, cells.high, names)
-    if prior is None:
-        return Whitening.of(GaussianPrior(mean, covariance))
-    started = Intervals(cells.low, cells.high, mean, np.eye(len(mean)), np.eye(len(mean))).start
-    return Whitening.of(GaussianPrior(mean, Whitening.shrunk(covariance, started, prior)))
+    if shrinkage is not None:
+        started = Intervals(cells.low, cells.high, mean, np.eye(len(mean)), np.eye(len(mean))).start
+        covariance = Whitening.shrunk(covariance, started, shrinkage)
+    return Whitening.of(GaussianPrior(mean, covariance))
 
 
 def cell_coords(codebook: Columns, cells: Cells, users: Sequence[Any]) -> dict[str, Any]:

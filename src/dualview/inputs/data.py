@@ -125,9 +125,7 @@ def checked_data(estimator: BaseEstimator, X: Any, y: Any) -> Data:
     if behavior is not None:
         ids = ids or behavior.users
     n_users = _n_users(table, behavior)
-    names = [] if features is None else feature_names(estimator)
-    if codebook is not None:
-        names = [column.name for column in codebook.of("features")]
+    names = [] if table is None else feature_names(estimator, codebook)
     data = Data(
         features, names, behavior, range(n_users) if ids is None else ids, codebook, cells, tables
     )

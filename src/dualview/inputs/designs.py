@@ -41,7 +41,7 @@ class Coding:
         """From the cells; asked: the option that names the column. forced: numbers are levels
         too."""
         require_column(table, name, path, option(path, asked))
-        source = _source(table, name)
+        source = source_of(table, name)
         if source.holds == "dates or time spans":
             raise InputError(
                 f"{path}: column {name!r} must hold numbers or levels; it holds dates or time "
@@ -71,7 +71,7 @@ class Coding:
         require_column(table, self.name, path, option(path, asked))
         if not self.levels:
             return numbers_in(table, self.name, path, f"{option(path, asked)} column")
-        texts = _source(table, self.name).texts()
+        texts = source_of(table, self.name).texts()
         held = np.asarray(texts.levels)[texts.codes]
         strange = ~np.isin(held, self.levels)
         if strange.any():
@@ -96,7 +96,7 @@ class Coding:
         return self.levels if self.is_whole else self.levels[1:]
 
 
-def _source(table: pd.DataFrame, name: str) -> Source:
+def source_of(table: pd.DataFrame, name: str) -> Source:
     return Table(table, True, None).source(name)
 
 

@@ -26,8 +26,9 @@ from dualview.checks import (
     refuse_repeated_columns,
     series_remedy,
 )
+from dualview.columns import Columns
 from dualview.errors import DataWarning, InputError, InputTypeError
-from dualview.units import GaussianPrior, Whitening
+from dualview.units import Whitening
 
 Array = NDArray[np.float64]
 
@@ -132,8 +133,10 @@ def check_room(n_features: int, n_draws: int) -> None:
         )
 
 
-def feature_names(estimator: BaseEstimator) -> list[str]:
-    """The columns' names; x0, x1, … where X had none."""
+def feature_names(estimator: BaseEstimator, codebook: Columns | None = None) -> list[str]:
+    """The names of the columns of numbers; x0, x1, … where X had none."""
+    if codebook is not None:
+        return [column.name for column in codebook.of("features")]
     names = getattr(estimator, "feature_names_in_", None)
     return (
         [f"x{j}" for j in range(estimator.n_features_in_)]
@@ -142,53 +145,46 @@ def feature_names(estimator: BaseEstimator) -> list[str]:
     )
 
 
-def feature_units(
-    features: Array, names: list[str], prior: GaussianPrior | str | None
-) -> Whitening:
-    """The units of the feature view, from the data where no prior is given; warns where the
-    features span too little.
-
-    A word in place of a prior is a name in ``units.SHRINKAGES``.
-    """
-    if isinstance(prior, GaussianPrior):
-        prior.check_size(len(names), "feature_prior")
-        return Whitening.of(prior)
-    units = Whitening.of_data(features, prior)
+def feature_units(features: Array, names: list[str], shrinkage: str | None) -> Whitening:
+    """The units of the feature view from the data; shrinkage: a name in ``units.SHRINKAGES``."""
+    units = Whitening.of_data(features, shrinkage)
     if units.n_dims == 0:
         raise InputError(
             "All features are constant: there is nothing to cluster by. Pass X=None to cluster "
             "by behavior alone."
         )
-    if units.n_dims < len(names):
-        warnings.warn(_rank_message(features, names, units), DataWarning, stacklevel=6)
+    warn_of_rank(len(features), names, units)
     return units
 
 
 def warn_of_many_features(n_users: int, units: Whitening) -> None:
     """Warn where units that come from the covariance of the features leave little of their
     differences, or nothing."""
-    if units.n_dims > 1 and _USERS_PER_FEATURE * units.n_dims >= n_users:
-        warnings.warn(_many_features(n_users, units.n_dims), DataWarning, stacklevel=6)
-
-
-def _many_features(n_users: int, n_dims: int) -> str:
+    n_dims = units.n_dims
+    if n_dims == 1 or _USERS_PER_FEATURE * n_dims < n_users:
+        return
     effect = "little" if n_dims < n_users - 1 else "nothing"
-    return (
+    warnings.warn(
         f"The features span {n_dims} dimensions and there are only {n_users} users. In units of "
         f"the features' own covariance, the default, they then say {effect} about clusters: with U "
         "- 1 dimensions for U users, all users are equally far from each other. Give "
         'feature_prior="diagonal", or "shrunk" where features are strongly correlated inside '
-        "clusters, or fewer columns, such as the first principal components."
+        "clusters, or fewer columns, such as the first principal components.",
+        DataWarning,
+        stacklevel=6,
     )
 
 
-def _rank_message(features: Array, names: list[str], units: Whitening) -> str:
+def warn_of_rank(n_users: int, names: list[str], units: Whitening) -> None:
+    """Warn where the features span fewer dimensions than they have columns."""
+    n_dims = len(names)
+    if units.n_dims == n_dims:
+        return
     scale = np.sqrt((units.factor**2).sum(axis=1))
     constant = scale == 0
     unit = np.where(constant, 1.0, scale)
     null = (np.eye(len(names)) - units.factor @ units.inverse) * unit / unit[:, None]
     involved = ~constant & (np.abs(null).max(axis=1) > 1e-6)
-    n_users, n_dims = features.shape
     parts = []
     if constant.any():
         parts.append(f"constant: {names_text(names, constant)}")
@@ -196,9 +192,11 @@ def _rank_message(features: Array, names: list[str], units: Whitening) -> str:
         parts.append(f"only {n_users} users for {n_dims} features")
     if involved.any():
         parts.append(f"linearly dependent: {names_text(names, involved)}")
-    return (
+    warnings.warn(
         f"The features span {units.n_dims} of {n_dims} dimensions ({'; '.join(parts)}). The "
-        "model works in those they span."
+        "model works in those they span.",
+        DataWarning,
+        stacklevel=7,
     )
 
 

@@ -134,11 +134,8 @@ def fits_to_views(
 ) -> list[Posterior]:
     """Short fits to the features alone and to the behavior alone, with the parameters of a fit to
     both."""
-    table = _data_of(post, None)
-    return [
-        _short_fit(parameters, data, seed)
-        for data in (table, Data(None, [], observations, post.user_ids))
-    ]
+    parts = _data_of(post, None), Data(None, [], observations, post.user_ids)
+    return [_short_fit(parameters, data, seed) for data in parts]
 
 
 def _data_of(post: Posterior, observations: Behavior | None) -> Data:
@@ -159,9 +156,14 @@ def fit_again(parameters: Parameters, post: Posterior, observations: Behavior) -
     """A fit like that of a posterior to its users and other observations of theirs; it is neither
     saved nor shown."""
     one = replace(parameters, checkpoint=None, progress=False)
+    return _fit_quietly(one, _data_of(post, observations))
+
+
+def _fit_quietly(parameters: Parameters, data: Data) -> Posterior:
+    """Without warnings, which the first fit has said."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the first fit has said them
-        return fit_model(one, build_model(one, _data_of(post, observations)))[0]
+        warnings.simplefilter("ignore")
+        return fit_model(parameters, build_model(parameters, data))[0]
 
 
 def _short_fit(parameters: Parameters, data: Data, seed: int) -> Posterior:
@@ -183,9 +185,7 @@ def _short_fit(parameters: Parameters, data: Data, seed: int) -> Posterior:
         random_state=seed,
         **unused,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return fit_model(one, build_model(one, data))[0]
+    return _fit_quietly(one, data)
 
 
 def warn_of_fit(post: Posterior, labels: Labels) -> None:

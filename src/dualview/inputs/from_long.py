@@ -1,9 +1,7 @@
-"""A long table in memory as features and a behavior, and new tables as new observations of a
-fit."""
+"""A long table in memory as features and a behavior."""
 
-import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,10 +13,10 @@ from dualview.behaviors import Behavior
 from dualview.behaviors.ids import checked_ids
 from dualview.checks import listed, refuse_repeated_columns
 from dualview.columns.numbers import are_whole
-from dualview.columns.table import Table, to_pandas
+from dualview.columns.table import to_pandas
 from dualview.errors import DataWarning, InputError, InputTypeError
-from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign
-from dualview.inputs.long_tables import KINDS, LongTable, as_read_by, has_fractions
+from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign, source_of
+from dualview.inputs.long_tables import KINDS, LongTable, has_fractions
 from dualview.inputs.tables import in_rows, numbers_in, require_column
 from dualview.settings import AnswerSettings, check_choice, choices
 
@@ -174,10 +172,10 @@ def from_long(
 
 def read_long(table: Any, wanted: Wanted) -> tuple[pd.DataFrame | None, Behavior]:
     """Features of the users, None without any, and their behavior."""
-    frame = _frame(table)
-    ids = _users_of(frame, wanted.user)
-    X = _features_of(frame, ids, wanted.user, wanted.features) if wanted.features else None
-    known = _with_outcome(frame, wanted.outcome, ids, X is not None)
+    frame = frame_of(table)
+    ids = users_of(frame, wanted.user)
+    X = features_of(frame, ids, wanted.user, wanted.features) if wanted.features else None
+    known = rows_with_outcome(frame, wanted.outcome, ids, X is not None)
     long = _long_table(frame[known], wanted)
     owner = ids[known].tolist()
     users = list(dict.fromkeys(ids if X is not None else owner))
@@ -234,19 +232,13 @@ def _family(frame: pd.DataFrame, wanted: Wanted) -> _Family:
         _refuse_text(frame, name)
     if family == "auto":
         family, told = _detected(frame, name, levels)
-    if family == "ordinal":
-        return _Family("ordinal", levels=levels, told=told)
-    if family in ("regression", "continuous"):
-        return _Family("regression", told=told)
-    return (
-        _Family(family, told=told)
-        if family == "binary"
-        else _Family("regression", family, (), told)
-    )
+    if family in KINDS:
+        return _Family(family, levels=levels if family == "ordinal" else (), told=told)
+    return _Family("regression", family, (), told)
 
 
 def _refuse_text(frame: pd.DataFrame, name: str) -> None:
-    source = Table(frame, True, None).source(name)
+    source = source_of(frame, name)
     if source.holds not in ("numbers", "flags", "nothing"):
         held = f" ({listed(source.texts().levels)})" if source.is_listable else ""
         raise InputError(
@@ -283,7 +275,7 @@ def is_table(given: Any) -> bool:
     )
 
 
-def _frame(table: Any) -> pd.DataFrame:
+def frame_of(table: Any) -> pd.DataFrame:
     """A table in memory with names as text and rows counted from 0."""
     if not is_table(table):
         hint = " Call collect() first." if hasattr(table, "collect") else ""
@@ -304,7 +296,7 @@ def _frame(table: Any) -> pd.DataFrame:
     return frame
 
 
-def _users_of(frame: pd.DataFrame, column: str) -> NDArray[np.object_]:
+def users_of(frame: pd.DataFrame, column: str) -> NDArray[np.object_]:
     """The user of each row; an error where an id is missing."""
     require_column(frame, column, MEMORY, "user=", filled=False)
     missing = np.flatnonzero((frame[column].isna() | (frame[column] == "")).to_numpy())
@@ -322,7 +314,7 @@ def _users_of(frame: pd.DataFrame, column: str) -> NDArray[np.object_]:
     return np.array(checked_ids(frame[column].tolist(), "user"), dtype=object)
 
 
-def _features_of(
+def features_of(
     frame: pd.DataFrame, ids: NDArray[np.object_], user: str, names: Sequence[str]
 ) -> pd.DataFrame:
     """Features, a row for each user in order of appearance; an error where they differ within a
@@ -332,7 +324,7 @@ def _features_of(
     parts = {}
     for name in names:
         require_column(frame, name, MEMORY, "features=", filled=False)
-        if Table(frame, True, None).source(name).holds == "lists or records":
+        if source_of(frame, name).holds == "lists or records":
             raise InputError(f"{MEMORY}: column {name!r} must hold one value in each cell.")
         by_user = frame[name].groupby(codes)
         differ = np.flatnonzero(by_user.nunique().to_numpy() > 1)
@@ -348,7 +340,7 @@ def _features_of(
     return pd.DataFrame(parts, index=index)
 
 
-def _with_outcome(
+def rows_with_outcome(
     frame: pd.DataFrame, outcome: Sequence[str], ids: NDArray[np.object_], kept: bool
 ) -> NDArray[np.bool_]:
     """Which rows have an outcome; warns of others, and of users without any. kept: whether these
@@ -370,125 +362,3 @@ def _with_outcome(
         stacklevel=4,
     )
     return known
-
-
-def new_observations(
-    fitted: Behavior,
-    table: Any,
-    X_new: Any = None,
-    ids_of_X: list[str] | None = None,
-    names: Sequence[str] | None = None,
-    with_outcomes: bool = False,
-) -> tuple[Behavior, Any]:
-    """The rows of a long table as new observations, and the features of its users who are new to
-    the fit.
-
-    X_new: these features, where they were given, of users with the ids ids_of_X. names: of the
-    fit's features; None where it had none. with_outcomes: rows have outcomes, else these are left
-    out.
-    """
-    long = as_read_by(fitted)
-    assert long is not None
-    if long.kind not in KINDS:
-        raise InputError(
-            f"A fit to {long.kind} predicts from a {type(fitted).__name__}, not from a table."
-        )
-    frame = _frame(table)
-    ids = _users_of(frame, long.user)
-    known = dict.fromkeys(fitted.users or ())
-    new = [user for user in dict.fromkeys(ids) if user not in known]
-    if X_new is not None:
-        new = _named_in_order(ids_of_X, new, known)
-    elif new:
-        if not names or not set(names) <= set(frame.columns):
-            _refuse_ids_alike(new, known)
-        if not with_outcomes and known.keys().isdisjoint(ids):
-            _warn_of_new(new, known)
-        X_new = _features_of_new(frame, ids, new, long, names)
-    if with_outcomes:
-        rows = _with_outcome(frame, long.outcome, ids, True)
-        frame, ids = frame[rows], ids[rows]
-    else:
-        long = replace(long, outcome=())
-    observed = long.read(frame, MEMORY, with_outcomes)
-    return long.behavior(ids.tolist(), observed, [*known, *new]), X_new
-
-
-def _named_in_order(named: list[str] | None, new: list[str], known: Collection[str]) -> list[str]:
-    """Ids of new users in the order of the rows of X_new. named: what these have as ids. new: those
-    of the table."""
-    if named is None:
-        if len(new) > 1:
-            raise InputError(
-                "X_new must name its users: give a pandas table with ids as its index. The table "
-                f"has {len(new)} users who are new to the fit: {listed(new)}."
-            )
-        return new
-    again = [user for user in named if user in known]
-    if again:
-        raise InputError(
-            f"X_new has users of the fit: {listed(again)}. Give it those who are new only."
-        )
-    absent = sorted(set(new) - set(named))
-    if absent:
-        raise InputError(
-            f"The table has users who are neither in the fit nor in X_new: {listed(absent)}. Give "
-            "X_new a row for each, or leave out their rows."
-        )
-    return named
-
-
-def _refuse_ids_alike(new: Sequence[str], known: Collection[str]) -> None:
-    """Raise where ids of new users, of whom nothing else is known, are those of the fit but for how
-    they are written."""
-    alike = {_plain_id(user): user for user in known}
-    meant = [(user, alike[_plain_id(user)]) for user in new if _plain_id(user) in alike]
-    if meant:
-        pairs = listed([f"{user!r} for {other!r}" for user, other in meant])
-        raise InputError(
-            "Users of the table are new to the fit, and only the way in which their ids are "
-            f"written sets them apart from its users: {pairs}. Write ids as in the table of the "
-            "fit. If these are other users, give X_new with their ids as its index."
-        )
-
-
-def _warn_of_new(new: Sequence[str], known: Collection[str]) -> None:
-    warnings.warn(
-        f"No user of the table is known to the fit: {listed(new)} are predicted as new users. If "
-        f"the fit has them, write their ids as there, such as {listed([*known][:2])}.",
-        DataWarning,
-        stacklevel=5,
-    )
-
-
-def _plain_id(user: str) -> str:
-    """An id without what is lost when it is read as a number, or as text with spaces."""
-    text = user.strip()
-    number = re.fullmatch(r"0*([0-9]+)(\.0*)?", text)
-    return number[1] if number else text
-
-
-def _features_of_new(
-    frame: pd.DataFrame,
-    ids: NDArray[np.object_],
-    new: list[str],
-    long: LongTable,
-    names: Sequence[str] | None,
-) -> pd.DataFrame:
-    """Features of users who are new to a fit, from their rows; columns are as the fit had them."""
-    rows = np.isin(ids, new)
-    if names is None:
-        return pd.DataFrame(index=pd.Index(new, name=long.user))
-    missing = [name for name in long.features if name not in frame.columns]
-    if list(names) != list(long.features) or missing:
-        why = (
-            f"lacks the column(s) {listed(missing)}"
-            if missing
-            else "does not have the features of the fit, which came from elsewhere"
-        )
-        raise InputError(
-            f"{len(new)} user(s) are new to the fit ({listed(new)}), and the table {why}. Give "
-            "their features as X_new, with ids as its index, or leave out their rows."
-        )
-    X = _features_of(frame[rows].reset_index(drop=True), ids[rows], long.user, long.features)
-    return X.set_axis(pd.Index(new, name=long.user))

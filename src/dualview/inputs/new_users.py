@@ -43,8 +43,7 @@ def new_features(
     not seen."""
     if unknown not in ("error", "missing"):
         raise InputError(f'unknown must be "error" or "missing"; got {unknown!r}.')
-    if post.spec.layout is not None and comes_as_tables(X):
-        X = joined_tables(X, post.spec.layout.names)[0]
+    X = _one_table(post, X)
     cells = new_cells(estimator, post.spec.codebook, X, unknown, in_order=True)
     units = post.spec.units.get("features")
     ids = row_ids(X)
@@ -52,11 +51,7 @@ def new_features(
         X.index.tolist() if isinstance(X, pd.DataFrame) else range(cells.n_users)
     )
     if units is not None:
-        names = (
-            feature_names(estimator)
-            if post.spec.codebook is None
-            else [column.name for column in post.spec.codebook.of("features")]
-        )
+        names = feature_names(estimator, post.spec.codebook)
         rows = ids or [f"row {j}" for j in range(cells.n_users)]
         warn_of_projection(UserCells(cells.low, cells.high, units).filled(), names, units, rows)
     seen = Features.of(post, cells.data)
@@ -67,9 +62,13 @@ def new_features(
 
 def new_ids(post: Posterior, X: Any) -> list[str] | None:
     """Ids of new users, where X is a table with ids as its index."""
-    if post.spec.layout is not None and comes_as_tables(X):
-        X = joined_tables(X, post.spec.layout.names)[0]
-    return row_ids(X)
+    return row_ids(_one_table(post, X))
+
+
+def _one_table(post: Posterior, X: Any) -> Any:
+    """X, joined where it comes as the tables of the fit."""
+    layout = post.spec.layout
+    return X if layout is None or not comes_as_tables(X) else joined_tables(X, layout.names)[0]
 
 
 def among_new_users(fitted: Behavior, given: Any, ids: list[str] | None) -> Any:

@@ -3,7 +3,7 @@
 import numbers as abstract
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import update_wrapper
 from types import MethodType
@@ -192,20 +192,15 @@ def _check(parameters: Parameters) -> None:
         )
     concentration(parameters.alpha)
     agreement = parameters.agreement
-    if isinstance(agreement, Mapping) or agreement_prior(agreement) is not None:
-        _check_agreement(parameters)
-    for name in ("feature_prior", "behavior_prior"):
-        _check_prior(name, getattr(parameters, name))
-    _check_running(parameters.n_jobs, parameters.checkpoint, parameters.progress)
-
-
-def _check_agreement(parameters: Parameters) -> None:
-    """Raise where views that may disagree do not go with another parameter."""
-    if parameters.n_clusters == 1:
+    compares = isinstance(agreement, Mapping) or agreement_prior(agreement) is not None
+    if compares and parameters.n_clusters == 1:
         raise InputError(
             "agreement has no meaning with n_clusters=1: users cannot look and act differently "
             "in one cluster."
         )
+    for name in ("feature_prior", "behavior_prior"):
+        _check_prior(name, getattr(parameters, name))
+    _check_running(parameters.n_jobs, parameters.checkpoint, parameters.progress)
 
 
 def _check_running(n_jobs: Any, checkpoint: Any, progress: Any) -> None:
@@ -225,72 +220,58 @@ def _check_running(n_jobs: Any, checkpoint: Any, progress: Any) -> None:
 
 def _check_prior(name: str, value: Any) -> None:
     """Raise where a prior of a view is neither one nor a word for one."""
-    words = [word for word in choices(Settings)[name] if word is not None]
-    if (
-        value is None
-        or isinstance(value, GaussianPrior)
-        or (isinstance(value, str) and value in words)
-    ):
+    words = choices(Settings)[name]
+    if isinstance(value, GaussianPrior) or (isinstance(value, str | None) and value in words):
         return
-    listed = "".join(f', "{word}"' for word in words)
+    listed = "".join(f', "{word}"' for word in words if word is not None)
     got = repr(value) if isinstance(value, str) else type(value).__name__
     raise InputError(
         f"{name} must be a GaussianPrior(mean, covariance){listed} or None; got {got}."
     )
 
 
-def _check_several(parameters: Parameters, behavior: SeveralBehaviors) -> None:
-    """Raise where a parameter does not go with several behaviors."""
-    if parameters.pooling is not None and len(behavior.parts) > 1:
-        raise InputError(
-            'pooling="cluster" is for a fit of one behavior; this one has '
-            f"{', '.join(behavior.parts)}. Leave pooling at None."
-        )
-
-
 def check_use(parameters: Parameters, data: Data) -> None:
     """Raise where a parameter does not go with the data of a fit, and warn of one without
     effect."""
-    if isinstance(data.behavior, SeveralBehaviors):
-        _check_several(parameters, data.behavior)
     has_behavior = data.behavior is not None
-    for name, is_there in (
-        ("feature_prior", data.has_numbers),
-        ("behavior_prior", has_behavior),
-        ("pooling", has_behavior),
-    ):
-        if not is_there and getattr(parameters, name) is not None:
-            warnings.warn(
-                f"{name} is not used: there is no such view in this fit.", DataWarning, stacklevel=3
+    if isinstance(data.behavior, SeveralBehaviors) and parameters.pooling is not None:
+        parts = data.behavior.parts
+        if len(parts) > 1:
+            raise InputError(
+                'pooling="cluster" is for a fit of one behavior; this one has '
+                f"{', '.join(parts)}. Leave pooling at None."
             )
-    if parameters.spread_prior != defaults(Settings)["spread_prior"] and (
-        not has_behavior or parameters.pooling is not None
+    for text in _without_effect(parameters, data):
+        warnings.warn(text, DataWarning, stacklevel=3)
+    agreement = agreement_priors(parameters.agreement, data.tables)
+    for name, value, what in (
+        ("link", parameters.link, 'link="linear" joins'),
+        ("agreement", agreement, "agreement compares"),
     ):
-        reason = (
-            "there is no behavior in this fit"
-            if not has_behavior
-            else "users of a cluster share one latent behavior"
-        )
-        warnings.warn(f"spread_prior is not used: {reason}.", DataWarning, stacklevel=3)
-    if parameters.n_clusters == 1 and parameters.alpha is not None:
-        warnings.warn(
-            "alpha is not used: with one cluster there is none.", DataWarning, stacklevel=3
-        )
-    if parameters.link is not None and (not data.has_features or data.behavior is None):
-        missing = "a behavior" if data.has_features else "features X"
-        raise InputError(
-            f'link="linear" joins features and behavior; this fit lacks {missing}. Give both, or '
-            "link=None."
-        )
-    if agreement_priors(parameters.agreement, data.tables) is not None and (
-        not data.has_features or data.behavior is None
-    ):
-        missing = "a behavior" if data.has_features else "features X"
-        raise InputError(
-            f"agreement compares features and behavior; this fit lacks {missing}. Give both, or "
-            "agreement=None."
-        )
+        if value is not None and not (data.has_features and has_behavior):
+            missing = "a behavior" if data.has_features else "features X"
+            raise InputError(
+                f"{what} features and behavior; this fit lacks {missing}. Give both, or "
+                f"{name}=None."
+            )
     check_n_clusters(parameters, data.n_users)
+
+
+def _without_effect(parameters: Parameters, data: Data) -> Iterator[str]:
+    """Which parameters do nothing, and why."""
+    has_behavior = data.behavior is not None
+    there = {"feature_prior": data.has_numbers}
+    there |= dict.fromkeys(("behavior_prior", "pooling"), has_behavior)
+    for name, is_there in there.items():
+        if not is_there and getattr(parameters, name) is not None:
+            yield f"{name} is not used: there is no such view in this fit."
+    if parameters.spread_prior != defaults(Settings)["spread_prior"]:
+        if not has_behavior:
+            yield "spread_prior is not used: there is no behavior in this fit."
+        elif parameters.pooling is not None:
+            yield "spread_prior is not used: users of a cluster share one latent behavior."
+    if parameters.n_clusters == 1 and parameters.alpha is not None:
+        yield "alpha is not used: with one cluster there is none."
 
 
 def check_n_clusters(parameters: Parameters, n_users: int) -> None:
@@ -319,11 +300,7 @@ class _OfEngine:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self.method
-        engine = (
-            instance.engine.word
-            if isinstance(instance.engine, EngineSettings)
-            else (instance.engine)
-        )
+        engine = getattr(instance.engine, "word", instance.engine)
         if engine != self.engine:
             name = self.method.__name__
             raise EngineError(

@@ -150,12 +150,16 @@ def _layout(data: Data, units: Whitening | None) -> Layout | None:
 
 def _units(data: Data, prior: GaussianPrior | str | None, n_clusters: int | None) -> Whitening:
     """The units of one table's numbers."""
-    names = data.feature_names
-    if data.cells is not None:
-        numbers, units = as_if_exact(data.cells), cell_units(data.cells, names, prior)
+    names, cells = data.feature_names, data.cells
+    numbers = data.features if cells is None else as_if_exact(cells)
+    assert numbers is not None
+    if isinstance(prior, GaussianPrior):
+        prior.check_size(len(names), "feature_prior")
+        units = Whitening.of(prior)
+    elif cells is None:
+        units = feature_units(numbers, names, prior)
     else:
-        assert data.features is not None
-        numbers, units = data.features, feature_units(data.features, names, prior)
+        units = cell_units(cells, names, prior)
     warn_of_ties(numbers, names, data.users, n_clusters)
     if n_clusters != 1 and prior is None:
         warn_of_many_features(data.n_users, units)

@@ -38,35 +38,25 @@ def joined_tables(
     tables have some.
     """
     _check_names(X, wanted)
-    frames: list[pd.DataFrame] = []
+    frames: dict[str, pd.DataFrame] = {}
     kinds: dict[str, str] = {}
-    owners: list[list[str] | None] = []
-    ids: list[str] | None = None
+    owners: dict[str, list[str] | None] = {}
     for name in X if wanted is None else wanted:
-        frame, table, own = _frame(name, X[name])
+        frames[name], table, owners[name] = _frame(name, X[name])
         if not table.is_named:
-            kinds |= dict.fromkeys(frame.columns, "continuous")
-        if own is not None and ids is None:
-            ids = own
-        frames.append(frame)
-        owners.append(own)
-    names = list(X if wanted is None else wanted)
+            kinds |= dict.fromkeys(frames[name].columns, "continuous")
+    ids = next((own for own in owners.values() if own is not None), None)
     if ids is not None:
-        owners = [
-            own or _counted_ids(X[name], ids) for own, name in zip(owners, names, strict=True)
-        ]
-        parts = zip(frames, owners, names, strict=True)
-        frames = [
-            frame if own is None else _in_order(frame, own, ids, name) for frame, own, name in parts
-        ]
-    sizes = {name: len(frame) for name, frame in zip(names, frames, strict=True)}
+        for name, frame in frames.items():
+            own = owners[name] or _counted_ids(X[name], ids)
+            if own is not None:
+                frames[name] = _in_order(frame, own, ids, name)
+    sizes = {name: len(frame) for name, frame in frames.items()}
     if len(set(sizes.values())) > 1:
         counts = ", ".join(f"{name} has {n}" for name, n in sizes.items())
         raise InputError(f"All tables of X must be of the same users, a row for each: {counts}.")
-    joined = pd.concat(frames, axis=1)
-    if ids is not None:
-        joined.index = pd.Index(ids)
-    return joined, kinds
+    joined = pd.concat(list(frames.values()), axis=1)
+    return joined if ids is None else joined.set_axis(ids, axis=0), kinds
 
 
 def _check_names(X: Mapping[str, Any], wanted: Sequence[str] | None) -> None:
@@ -86,10 +76,8 @@ def _check_names(X: Mapping[str, Any], wanted: Sequence[str] | None) -> None:
         if not X:
             raise InputError("X has no tables. Pass X=None to cluster by behavior alone.")
         return
-    missing, unknown = (
-        [name for name in wanted if name not in X],
-        [name for name in X if name not in wanted],
-    )
+    missing = [name for name in wanted if name not in X]
+    unknown = [name for name in X if name not in wanted]
     if missing or unknown:
         wrong = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown)} besides"
         raise InputError(f"X must have the tables of the fit, {', '.join(wanted)}; it {wrong}.")
@@ -119,17 +107,15 @@ def _counted_ids(X: Any, ids: list[str]) -> list[str] | None:
 
 def _in_order(frame: pd.DataFrame, own: list[str], ids: list[str], name: str) -> pd.DataFrame:
     """The rows in the order of the first table's users."""
-    missing, unknown = (
-        [user for user in ids if user not in set(own)],
-        [user for user in own if user not in set(ids)],
-    )
+    places, wanted = {user: row for row, user in enumerate(own)}, set(ids)
+    missing = [user for user in ids if user not in places]
+    unknown = [user for user in own if user not in wanted]
     if missing or unknown:
         raise InputError(
             f"All tables of X must be of the same users; {name} "
             f"{'lacks' if missing else 'has besides'} {listed(missing or unknown)}. Give a user "
             "whose row is not known a row of missing cells."
         )
-    places = {user: row for row, user in enumerate(own)}
     return frame.iloc[[places[user] for user in ids]].reset_index(drop=True)
 
 

@@ -1,6 +1,5 @@
 """The problem of data in shards: their units, their model, and who works on them."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +13,7 @@ from sklearn.base import BaseEstimator
 from dualview.behaviors.likelihoods.restricted import Left, median_noise, spectrum_of
 from dualview.behaviors.likelihoods.systems import solve
 from dualview.chains.chains import is_configured
-from dualview.checks import check_range, memory, names_text
+from dualview.checks import check_range, memory
 from dualview.engines.variational.sharded.equations import (
     ShardedEquations,
     ThreadTotals,
@@ -29,9 +28,9 @@ from dualview.engines.variational.sharded.workers import (
     ThisProcess,
     Workers,
 )
-from dualview.errors import DataWarning, InputError
+from dualview.errors import InputError
 from dualview.inputs.data import Data
-from dualview.inputs.features import check_room
+from dualview.inputs.features import check_room, warn_of_rank
 from dualview.inputs.parameters import Parameters, check_n_clusters
 from dualview.inputs.problem import Problem, describe_model
 from dualview.numerics.parallel import n_cores
@@ -144,15 +143,7 @@ def _feature_units(parameters: Parameters, raw: ShardedUsers) -> Whitening:
     units = Whitening.of_moments(*moments, share=shrinkage_share(looked_at, prior))
     if units.n_dims == 0:
         raise InputError("All features of the shards are constant: there is nothing to cluster by.")
-    if units.n_dims < len(names):
-        constant = np.sqrt((units.factor**2).sum(axis=1)) == 0
-        which = f" (constant: {names_text(names, constant)})" if constant.any() else ""
-        warnings.warn(
-            f"The features span {units.n_dims} of {len(names)} dimensions{which}. The model "
-            "works in those they span.",
-            DataWarning,
-            stacklevel=6,
-        )
+    warn_of_rank(raw.n_users, names, units)
     return units
 
 
