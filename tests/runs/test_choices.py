@@ -10,9 +10,11 @@ import pytest
 import dualview as dv
 from dualview import cli
 from dualview.errors import InputError
-from dualview.runs.choices import choose, load_choice, other_requests
+from dualview.runs.choices import choose, load_choice, other_requests, plain_settings
 from dualview.runs.comparison import Ranking
 from dualview.runs.request import Request
+from dualview.runs.run import build_estimator
+from dualview.settings import Settings
 
 FORUM = dv.datasets.agreement(12, 24, seed=0)
 SHORT = ["--warmup", "20", "--draws", "30", "--chains", "2", "--quiet"]
@@ -49,6 +51,13 @@ def test_requests_differ_from_the_run_in_what_they_try(tmp_path: Path) -> None:
     assert names(engine="variational") == ["single"]
     assert names(n_clusters=1) == ["single"]
     assert list(other_requests(others["single"], tmp_path)) == ["clusters"]
+
+
+def test_a_plain_model_needs_nothing_of_the_features_or_of_the_partition() -> None:
+    asked = Settings(partition="pitman-yor(0.3)", link="linear", feature_prior="shrunk", thin=2)
+    plain = plain_settings(asked, 1)
+    assert plain == Settings(n_clusters=1, thin=2)
+    assert build_estimator(plain, None, 1, True).n_clusters == 1
 
 
 def test_a_run_is_stacked_with_the_models_beside_it(

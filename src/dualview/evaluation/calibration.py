@@ -23,7 +23,7 @@ from dualview.engines.starts import GivenStart
 from dualview.errors import DegenerateError, InputError
 from dualview.inputs.parameters import Parameters
 from dualview.mixture import DualViewMixture
-from dualview.model import Model, State
+from dualview.model import Model
 from dualview.posterior.draws.tree import finite_draw
 from dualview.posterior.observations import fitted_model, observations_of
 from dualview.settings import Gibbs
@@ -182,7 +182,9 @@ def _ranks(
             simulated = blank.simulate(rng, truth)
             truth = simulated.restarted(truth)
             record = Chain(0, chain, simulated, engine, start, schedule).run()
-            true = _quantities(simulated, [truth])
+            store = Store(simulated)
+            store.append(truth)
+            true = _numbers(store.drain().fixed)
     except (DegenerateError, np.linalg.LinAlgError, ValueError):
         return None
     drawn = _numbers(record.fixed)
@@ -192,13 +194,6 @@ def _ranks(
         below, equal = int((values < true[name][0]).sum()), int((values == true[name][0]).sum())
         ranks[name] = below + int(noise.integers(equal + 1))
     return ranks
-
-
-def _quantities(model: Model, states: list[State]) -> dict[str, Array]:
-    store = Store(model)
-    for state in states:
-        store.append(state)
-    return _numbers(store.drain().fixed)
 
 
 def _numbers(fixed: dict[str, NDArray[Any]]) -> dict[str, Array]:

@@ -152,13 +152,7 @@ def scores_of(
     behaviors = {name: _observations(model, behavior, caller) for name, model in models.items()}
     _check_scored_alike({name: part.scored_as for name, part in behaviors.items()})
     _check_same({name: np.asarray(part.observed) for name, part in behaviors.items()})
-    _check_draws(
-        {
-            name: model.posterior_.n_chains * model.posterior_.n_draws
-            for name, model in models.items()
-        },
-        caller,
-    )
+    _check_draws(models, caller)
     if folds is not None:
         return _fold_scores(models, behaviors, folds)
     return {name: _SCORED[by](model, behaviors[name]) for name, model in models.items()}
@@ -178,11 +172,8 @@ def _check_models(models: Any, caller: str) -> None:
                 "DualViewMixture.from_posterior(posterior)."
             )
         if not hasattr(model, "posterior_"):
-            fitted = (
-                ", which is not fitted: call fit first"
-                if isinstance(model, DualViewMixture)
-                else ""
-            )
+            is_ours = isinstance(model, DualViewMixture)
+            fitted = ", which is not fitted: call fit first" if is_ours else ""
             raise InputError(f"{wanted}; {name!r} is {_named(model)}{fitted}.")
 
 
@@ -231,8 +222,9 @@ def _check_same(outcomes: dict[str, Array]) -> None:
             )
 
 
-def _check_draws(n_draws: dict[str, int], caller: str) -> None:
-    short = [name for name, n in n_draws.items() if n < _FEWEST]
+def _check_draws(models: Mapping[str, DualViewMixture], caller: str) -> None:
+    posts = {name: model.posterior_ for name, model in models.items()}
+    short = [name for name, post in posts.items() if post.n_chains * post.n_draws < _FEWEST]
     if short:
         raise InputError(
             f"{caller} needs at least {_FEWEST} draws of each fit; too few in {', '.join(short)}. "
@@ -297,17 +289,10 @@ def _fold_scores(
             unfinished += not post.converged
             densities.append(_mean_density(_given_draws(known, new, post)))
         integrated = left_out_densities(model.posterior_, behaviors[name])
-        elpd, influence = (
-            np.concatenate(densities),
-            _influence(model.posterior_, behaviors[name], given, integrated),
-        )
-        scores[name] = Scores(
-            elpd,
-            _mean_density(given),
-            np.full(len(elpd), -np.inf),
-            np.zeros(len(elpd), bool),
-            influence,
-        )
+        influence = _influence(model.posterior_, behaviors[name], given, integrated)
+        elpd, lppd = np.concatenate(densities), _mean_density(given)
+        n = len(elpd)
+        scores[name] = Scores(elpd, lppd, np.full(n, -np.inf), np.zeros(n, bool), influence)
     if unfinished:
         warnings.warn(
             f"{unfinished} of {folds * len(models)} refits have not converged: their scores are "
@@ -442,10 +427,9 @@ def _relative_efficiency(values: Array) -> float:
 
 def _row(score: Scores, best: Scores, by: str) -> dict[str, Any]:
     behind, few = best.elpd - score.elpd, is_few(len(score.elpd), by)
-    difference, error = (
-        float(behind.sum()),
-        _error(behind, shared_variance(score.influence, best.influence)),
-    )
+    difference = float(behind.sum())
+    error = _error(behind, shared_variance(score.influence, best.influence))
+    unsure = bool((score.unsure | best.unsure).any())
     return {
         "elpd": score.total,
         "se": _error(score.elpd, shared_variance(score.influence)),
@@ -453,11 +437,7 @@ def _row(score: Scores, best: Scores, by: str) -> dict[str, Any]:
         "difference": difference,
         "difference_se": error,
         "unsure": int(score.unsure.sum()),
-        "note": _note(
-            standing(difference, error, bool((score.unsure | best.unsure).any()), few),
-            score,
-            f"{by}s",
-        ),
+        "note": _note(standing(difference, error, unsure, few), score, f"{by}s"),
     }
 
 

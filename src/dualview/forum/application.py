@@ -10,7 +10,7 @@ import shlex
 import sys
 import time
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from dualview.forum.options import GONE, ForumOptions
 from dualview.forum.roles import describe_roles, roles_text
 from dualview.forum.scores import Evaluation, evaluate, fit_baselines
 from dualview.mixture import DualViewMixture
+from dualview.runs.choices import plain_settings
 from dualview.runs.request import Longer, Request, check_settings
 from dualview.runs.run import build_estimator, check_complete, fit_run, load_run
 from dualview.runs.summary_file import summary_of_run
@@ -262,16 +263,7 @@ def _single(
 ) -> DualViewMixture:
     """The same threads with everybody in one cluster and no features; its chains are in a folder of
     their own."""
-    alone = replace(
-        settings,
-        n_clusters=1,
-        alpha=None,
-        link=None,
-        pooling=None,
-        agreement=None,
-        feature_prior=None,
-    )
-    model = build_estimator(alone, out / "single", n_jobs, quiet)
+    model = build_estimator(plain_settings(settings, 1), out / "single", n_jobs, quiet)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the evaluation says it
         model.fit(None, data.behavior)

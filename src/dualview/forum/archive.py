@@ -135,15 +135,17 @@ class Archive:
         for part in ("thread", "user", "section"):
             if part in self._parts:
                 condition = f"contains({identifier(part)}, chr(0))"
-                found = self.rows(
-                    f"SELECT rowid + 1 FROM raw WHERE {condition} ORDER BY rowid LIMIT {_SHOWN}"
-                )
-                if found:
-                    posts = ", ".join(str(row[0]) for row in found)
+                posts = self._first_where(condition)
+                if posts:
                     raise InputError(
                         f"{source.name}: the {part} has a NUL character in post(s) {posts} of "
                         "the file. Fix it."
                     )
+
+    def _first_where(self, condition: str) -> str:
+        """Numbers of the first few such posts, from 1."""
+        query = f"SELECT rowid + 1 FROM raw WHERE {condition} ORDER BY rowid LIMIT {_SHOWN}"
+        return ", ".join(str(row[0]) for row in self.rows(query))
 
     def _check_rows(self, source: Source) -> None:
         """Each post needs a thread and a time."""
@@ -183,16 +185,10 @@ class Archive:
             self.connection.execute(f"DELETE FROM raw WHERE {condition}")
             self.notes.append(f"{n} posts with {what} were left out")
             return
-        rows = [
-            str(row[0] + 1)
-            for row in self.rows(
-                f"SELECT rowid FROM raw WHERE {condition} ORDER BY rowid LIMIT {_SHOWN}"
-            )
-        ]
-        more = ", …" if n > len(rows) else ""
+        more = ", …" if n > _SHOWN else ""
         raise InputError(
             f"{source.name}: {n} of {self.facts['posts_read']} posts have {what}: post(s) "
-            f"{', '.join(rows)}{more} of the file. "
+            f"{self._first_where(condition)}{more} of the file. "
             "Fix them, or leave them out with --skip-bad-rows."
         )
 

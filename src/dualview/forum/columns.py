@@ -143,21 +143,18 @@ def find_names(found: Sequence[str], given: Mapping[str, str | Sequence[str]], w
     unknown = sorted(set(given) - set(ROLES))
     if unknown:
         raise InputError(f"columns can be named for {', '.join(ROLES)}; got {', '.join(unknown)}.")
-    chosen: dict[str, tuple[str, ...]] = {}
-    for role in ROLES:
-        if role in given:
-            chosen[role] = _given(role, given[role], found, where)
-        else:
-            chosen[role] = _guessed(role, found)
+    chosen = {
+        role: _given(role, given[role], found, where) if role in given else _guessed(role, found)
+        for role in ROLES
+    }
     missing = [role for role in REQUIRED if not chosen[role]]
     if missing:
         options = " and ".join(f"--{role}-column" for role in missing)
         raise InputError(
             f"{where} must have a column for {' and '.join(missing)}; none is called so, nor "
-            f"{_tried(missing[0])}. It has "
+            f"{', '.join(KNOWN[missing[0]][1:])}. It has "
             f"{', '.join(found) or 'no columns'}. Name it with {options}."
         )
-    _check_single(chosen)
     single = {
         role: (names[0] if names else None) for role, names in chosen.items() if role != "thread"
     }
@@ -178,6 +175,10 @@ def _given(
             f"{where} has no column {', '.join(map(repr, absent))}, which was named for {role}; "
             f"it has {', '.join(found)}."
         )
+    if role != "thread" and len(names) > 1:
+        raise InputError(
+            f"Only a thread may be named by several columns; got {', '.join(names)} for {role}."
+        )
     return names
 
 
@@ -189,15 +190,3 @@ def _guessed(role: str, found: Sequence[str]) -> tuple[str, ...]:
         if stream is not None and topic is not None and "thread" not in plain:
             return (stream, topic)
     return next(((plain[name],) for name in KNOWN[role] if name in plain), ())
-
-
-def _check_single(chosen: Mapping[str, tuple[str, ...]]) -> None:
-    for role, names in chosen.items():
-        if role != "thread" and len(names) > 1:
-            raise InputError(
-                f"Only a thread may be named by several columns; got {', '.join(names)} for {role}."
-            )
-
-
-def _tried(role: str) -> str:
-    return ", ".join(KNOWN[role][1:])

@@ -95,12 +95,22 @@ def evaluate(data: ForumData, predictive: dict[str, NormalMixture]) -> Evaluatio
 
 def _score(name: str, predicted: NormalMixture, density: Array, outcome: Array) -> Score:
     nll, error = _mean_and_error(-density)
-    residual = outcome - predicted.median  # a mean need not exist where rare users take part
-    spread = float(((outcome - outcome.mean()) ** 2).sum())
-    levels = predicted.cdf(outcome)
-    coverage = {str(p): float(np.mean(np.abs(levels - 0.5) <= p / 2)) for p in PROBABILITIES}
-    r2 = 1.0 - float((residual**2).sum()) / spread if spread > 0 else float("nan")
-    return Score(name, WORDS[name], nll, error, float(np.sqrt((residual**2).mean())), r2, coverage)
+    # a mean need not exist where rare users take part
+    rmse, r2, inside = accuracy(predicted.median, predicted.cdf(outcome), outcome)
+    coverage = {str(p): share for p, share in inside}
+    return Score(name, WORDS[name], nll, error, rmse, r2, coverage)
+
+
+def accuracy(
+    median: Array, levels: Array, outcome: Array
+) -> tuple[float, float, list[tuple[float, float]]]:
+    """Root mean squared error, R² against the mean of these outcomes, and the share of them inside
+    central intervals of some probabilities. levels: distribution functions at the outcomes."""
+    error = float(((outcome - median) ** 2).mean())
+    spread = float(((outcome - outcome.mean()) ** 2).mean())
+    held_from = np.abs(2 * levels - 1)
+    inside = [(p, float(np.mean(held_from <= p))) for p in PROBABILITIES]
+    return float(np.sqrt(error)), 1.0 - error / spread if spread > 0 else float("nan"), inside
 
 
 def _mean_and_error(values: Array) -> tuple[float, float]:

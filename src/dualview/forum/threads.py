@@ -61,11 +61,9 @@ def build_threads(archive: Archive) -> ThreadTable:
             f"Only {n_long} of {n_all} threads have more than {options.first} posts: too few to "
             "learn from. Look at fewer early posts with --first, or give more posts."
         )
-    kept = {
-        name: np.ma.filled(column, np.nan) if name == "outcome" else column
-        for name, column in table.items()
-    }
-    kept = {name: column[long_enough] for name, column in kept.items()}
+    kept = {name: column[long_enough] for name, column in table.items()}
+    if "outcome" in kept:
+        kept["outcome"] = np.ma.filled(kept["outcome"], np.nan)
     # Relative times have no order between threads: codes are then the order of the file.
     order = np.lexsort(
         (kept["thread"],) if options.relative_time else (kept["thread"], kept["start"])
@@ -75,13 +73,14 @@ def build_threads(archive: Archive) -> ThreadTable:
     kept = {name: column[order] for name, column in kept.items()}
     n_test = min(max(1, round(options.test_share * n_long)), n_long - 1)
     codes = kept["thread"].astype(np.int64)
+    names = archive.arrays("SELECT name FROM thread_names ORDER BY code")["name"]
     return ThreadTable(
         codes=codes,
-        ids=_ids(archive, codes),
+        ids=[str(name) for name in names[codes]],
         start=kept["start"].astype(float),
         length=kept["length"].astype(np.int64),
         seconds_early=kept["seconds_early"].astype(float),
-        section=_sections(kept.get("section")),
+        section=None if "section" not in kept else np.asarray(kept["section"], dtype=object),
         outcome=_outcome(kept, options),
         participation=_participation(archive, codes),
         n_training=n_long - n_test,
@@ -119,15 +118,6 @@ def _check_same(archive: Archive) -> None:
             "threads, so it is not an outcome yet. Say how it becomes one with --outcome-from: "
             "first, last, sum, mean or max."
         )
-
-
-def _ids(archive: Archive, codes: NDArray[np.int64]) -> list[str]:
-    names = archive.arrays("SELECT name FROM thread_names ORDER BY code")["name"]
-    return [str(name) for name in names[codes]]
-
-
-def _sections(values: Any) -> NDArray[Any] | None:
-    return None if values is None else np.asarray(values, dtype=object)
 
 
 def _outcome(kept: dict[str, Any], options: ForumOptions) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dualview.behaviors import Behavior, PairwiseChoices, Rankings
 from dualview.errors import InputError
 from dualview.inputs.designs import ColumnDesign
-from dualview.inputs.long_tables import LongTable, Observed
+from dualview.inputs.long_tables import KINDS, LongTable, Observed
 from dualview.inputs.tables import (
     ids_of,
     known_rows,
@@ -42,6 +42,7 @@ _OPTIONS = {
     "choices": ("by", "common", "groups", "items", "item_intercept"),
     "rankings": ("outcome", "by", "common", "groups"),
 }
+OPTIONS = tuple(dict.fromkeys(name for names in _OPTIONS.values() for name in names))
 _ADVICE = {
     "outcomes": " The outcome is a column of the answers: name it with --outcome.",
     "covariates": " Name the columns with --by or --common.",
@@ -54,13 +55,9 @@ def check_options(kind: str, given: Sequence[str]) -> None:
     wrong = [name for name in given if name not in _OPTIONS[kind]]
     if not wrong:
         return
-    advice = (
-        " Name what was observed: --kind regression, binary, ordinal, choices or rankings."
-        if kind == "threads"
-        else ""
-    )
-    if kind in ("regression", "binary", "ordinal"):
-        advice = _ADVICE.get(wrong[0], "")
+    advice = _ADVICE.get(wrong[0], "") if kind in KINDS else ""
+    if kind == "threads":
+        advice = " Name what was observed: --kind regression, binary, ordinal, choices or rankings."
     raise InputError(f"--{wrong[0].replace('_', '-')} is not for --kind {kind}.{advice}")
 
 
@@ -118,9 +115,8 @@ class Answers:
         """Whether items have appeals of their own; how much these differ is learned where other
         effects are."""
         others = self.observed.common is not None or self.observed.groups is not None
-        return (
-            "learned" if self.settings.item_intercept and others else self.settings.item_intercept
-        )
+        asked = self.settings.item_intercept
+        return "learned" if asked and others else asked
 
 
 def _levels(names: Sequence[str]) -> list[Any]:
@@ -157,10 +153,9 @@ def read_answers(
     owner = ids_of(table[columns.user], path)
     silent = len(set(users)) - len(set(owner))
     if silent and need_outcome:
-        what = OBSERVATIONS[settings.kind]
         notes.append(
-            f"{silent} of {len(users)} users have no {what}; they are kept and known by their "
-            "features only"
+            f"{silent} of {len(users)} users have no {OBSERVATIONS[settings.kind]}; they are kept "
+            "and known by their features only"
         )
     ids = [str(row + 2) for row in table.index]
     long = _long_table(table, path, columns, settings) if as_read is None else as_read

@@ -146,13 +146,7 @@ def _users_of(piece: Any, names: Columns, n_before: int) -> _Users:
     ids = None
     if isinstance(piece, pd.DataFrame):
         if names.user in piece.columns:
-            given = piece[names.user]
-            missing = given.isna() | (given == "")
-            if missing.any():
-                raise InputError(
-                    f"users: column {names.user!r} is empty in {int(missing.sum())} row(s)."
-                )
-            ids = [str(value) for value in given]
+            ids = _full(piece, names.user, "users")
             piece = piece.drop(columns=names.user)
         else:
             ids = None if counts_from(piece, n_before) else row_ids(piece)
@@ -163,6 +157,14 @@ def _users_of(piece: Any, names: Columns, n_before: int) -> _Users:
     feature_names = found or [f"x{j}" for j in range(features.shape[1])]
     check_range(np.abs(features).max(axis=0), "users", feature_names)
     return _Users(feature_names, features, None if ids is None else np.array(ids, dtype=np.str_))
+
+
+def _full(piece: pd.DataFrame, column: str, what: str) -> list[str]:
+    """Ids of a column as text; an error where cells are empty."""
+    n_empty = int((piece[column].isna() | (piece[column] == "")).sum())
+    if n_empty:
+        raise InputError(f"{what}: column {column!r} is empty in {n_empty} row(s).")
+    return [str(value) for value in piece[column]]
 
 
 @dataclass
@@ -304,15 +306,10 @@ class _Threads:
                 f"{names.user!r}."
             )
         table = pd.DataFrame({"outcome": numeric(piece[names.outcome])})
-        for name in (names.thread, names.user):
-            empty = piece[name].isna() | (piece[name] == "")
-            if empty.any():
-                raise InputError(f"threads: column {name!r} is empty in {int(empty.sum())} row(s).")
-        table["thread"] = [str(value) for value in piece[names.thread]]
-        table["user"] = self.places.find(
-            np.array([str(value) for value in piece[names.user]], dtype=np.str_)
-        )
-        self._check_known(table["user"].to_numpy(), piece[names.user].tolist())
+        table["thread"] = _full(piece, names.thread, "threads")
+        users = _full(piece, names.user, "threads")
+        table["user"] = self.places.find(np.array(users, dtype=np.str_))
+        self._check_known(table["user"].to_numpy(), users)
         table["weight"] = numeric(piece[names.weight]) if names.weight in piece.columns else 1.0
         for name in ("outcome", "weight"):
             bad = ~np.isfinite(table[name].to_numpy())
@@ -324,10 +321,10 @@ class _Threads:
                 )
         return table
 
-    def _check_known(self, places: NDArray[np.int64], ids: list[Any]) -> None:
+    def _check_known(self, places: NDArray[np.int64], ids: list[str]) -> None:
         if self.drop_unknown or (places >= 0).all():
             return
-        unknown = listed(list(dict.fromkeys(str(ids[i]) for i in np.flatnonzero(places < 0))))
+        unknown = listed(list(dict.fromkeys(ids[i] for i in np.flatnonzero(places < 0))))
         raise InputError(
             f"threads has users who are not in the table of users: {unknown}. Add them there, or "
             "leave their rows out with drop_unknown."

@@ -75,8 +75,11 @@ def read_table(path: Path, ids: Sequence[str] = (), name: Path | None = None) ->
     name: what messages call it, where it is a copy of something else.
     """
     with _as_file_errors(path if name is None else name), input_file(path) as file:
-        kinds = [suffix.lower() for suffix in file.suffixes]
-        return _parquet(file) if ".parquet" in kinds else _csv(file, ids)
+        return _parquet(file) if ".parquet" in _endings(file) else _csv(file, ids)
+
+
+def _endings(file: Path) -> list[str]:
+    return [suffix.lower() for suffix in file.suffixes]
 
 
 @contextmanager
@@ -103,8 +106,7 @@ def pieces_of(table: Any, ids: Sequence[str], n_rows: int = ROWS) -> Iterator[An
     written."""
     if isinstance(table, str | Path):
         with input_file(Path(table)) as file:
-            kinds = [suffix.lower() for suffix in file.suffixes]
-            rows = _parquet_pieces if ".parquet" in kinds else partial(_csv_pieces, ids)
+            rows = _parquet_pieces if ".parquet" in _endings(file) else partial(_csv_pieces, ids)
             reader = rows(file, n_rows)
             while True:
                 with _as_file_errors(Path(table)):
@@ -165,7 +167,7 @@ def _csv_options(path: Path, ids: Sequence[str]) -> tuple[list[str], dict[str, A
     """The names of the columns of a CSV or TSV file, checked, those without a name as pandas calls
     them; and how pandas reads it: in columns of ids nothing stands for nothing."""
     probe(path)
-    separator = "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ","
+    separator = "\t" if ".tsv" in _endings(path) else ","
     begin = io.BytesIO(first_lines(path))
     first = pd.read_csv(
         begin, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False
@@ -337,11 +339,9 @@ def read_threads(
     """Threads of known users. Ids decide who is who, not positions."""
     id_columns = [columns.user, columns.thread]
     needed = [*covariates, *([columns.outcome] if need_outcome else [])]
-    separate = (
-        None
-        if outcomes is None
-        else _per_thread(read_table(outcomes, id_columns), outcomes, columns, needed)
-    )
+    separate = None
+    if outcomes is not None:
+        separate = _per_thread(read_table(outcomes, id_columns), outcomes, columns, needed)
     with input_file(path) as file:
         is_matrix = any(suffix == ".mtx" for suffix in file.suffixes)
         matrix = read_matrix(file, str(path)) if is_matrix else None
@@ -368,11 +368,9 @@ def read_threads(
     if not ids:
         known = "; nobody in it is in the table of users" if drop_unknown else ""
         raise InputError(f"{path} has no threads{known}. Give it a row per thread and participant.")
-    outcome = (
-        _outcome(per_thread, ids, columns, outcomes or path)
-        if columns.outcome in per_thread
-        else None
-    )
+    outcome = None
+    if columns.outcome in per_thread:
+        outcome = _outcome(per_thread, ids, columns, outcomes or path)
     chosen = per_thread.loc[ids, list(covariates)].reset_index(drop=True) if covariates else None
     silent = int((np.asarray(abs(matrix).sum(axis=0)).ravel() == 0).sum())
     if silent and need_outcome:
@@ -438,13 +436,11 @@ def _per_thread(
     """What is needed, and the outcome where there is one, by thread; different values in the rows
     of a thread are an error."""
     require_column(table, columns.thread, path, "--thread-column")
-    chosen = list(
-        dict.fromkeys([*needed, *([columns.outcome] if columns.outcome in table else [])])
-    )
+    found = [columns.outcome] if columns.outcome in table else []
+    chosen = list(dict.fromkeys([*needed, *found]))
     for column in chosen:
-        require_column(
-            table, column, path, "--outcome-column" if column == columns.outcome else "--covariates"
-        )
+        asked = "--outcome-column" if column == columns.outcome else "--covariates"
+        require_column(table, column, path, asked)
     narrow = table[chosen].copy()
     narrow.index = pd.Index(ids_of(table[columns.thread], path), name=columns.thread)
     for column in chosen:
@@ -467,11 +463,8 @@ def _unmatched(ids: list[str], per_thread: pd.DataFrame) -> list[str]:
             f"{len(missing)} thread(s) have participants but no outcome: {listed(missing)}."
         )
     without_users = [thread for thread in per_thread.index if thread not in with_users]
-    return (
-        [f"{len(without_users)} threads without a known user left out ({listed(without_users)})"]
-        if without_users
-        else []
-    )
+    left_out = f"{len(without_users)} threads without a known user left out"
+    return [f"{left_out} ({listed(without_users)})"] if without_users else []
 
 
 def _outcome(

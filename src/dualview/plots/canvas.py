@@ -4,6 +4,7 @@ A cluster has the same color and marker in every picture; both differ between cl
 pictures survive gray printing and color blindness. Chains differ in lightness and in marker.
 """
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,6 +132,12 @@ def apart(centres: list[tuple[float, str]], width: float) -> tuple[list[float], 
         if centre[0] - shown[-1][0] > width / _MOST_NAMES:
             shown.append(centre)
     return [place for place, _ in shown], [name for _, name in shown]
+
+
+def place_of(name: int | str, names: list[str]) -> int:
+    """A position or a name among some names as a position; an error of Python's where it is
+    none."""
+    return names.index(name) if isinstance(name, str) else range(len(names))[operator.index(name)]
 
 
 def percent(probability: float) -> str:

@@ -1,6 +1,6 @@
 """Predictions against outcomes. y (n,) holds the outcomes of the n cases of a prediction."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -187,34 +187,20 @@ def _legend_of_cases(ax: "Axes", probability: float) -> None:
     """Above all cases."""
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=_INTERVAL,
-            linewidth=3,
-            label=f"{percent(probability)} predictive interval",
-        ),
-        Line2D([], [], color=MAIN, marker="_", linestyle="none", label="predictive median"),
-        Line2D(
-            [],
-            [],
-            color="black",
-            marker="o",
-            markersize=5,
-            linestyle="none",
-            label="outcome inside",
-        ),
-        Line2D(
-            [],
-            [],
-            color=ALERT,
-            marker="X",
-            markersize=8,
-            linestyle="none",
-            markeredgecolor="0.15",
-            label="outcome outside",
-        ),
+    marks: dict[str, dict[str, Any]] = {
+        "predictive median": {"color": MAIN, "marker": "_"},
+        "outcome inside": {"color": "black", "marker": "o", "markersize": 5},
+        "outcome outside": {
+            "color": ALERT,
+            "marker": "X",
+            "markersize": 8,
+            "markeredgecolor": "0.15",
+        },
+    }
+    band = f"{percent(probability)} predictive interval"
+    handles = [Line2D([], [], color=_INTERVAL, linewidth=3, label=band)]
+    handles += [
+        Line2D([], [], linestyle="none", label=name, **style) for name, style in marks.items()
     ]
     low, high = ax.get_ylim()
     ax.set_ylim(low, high + 0.2 * (high - low))

@@ -1,13 +1,12 @@
 """Plots of single users: their features, and their latent coefficients. X (U, D), labels (U,)."""
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualview.checks import column_names, numbers
+from dualview.checks import column_names, listed, numbers
 from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
 from dualview.plots.canvas import (
@@ -21,6 +20,7 @@ from dualview.plots.canvas import (
     one_panel,
     panels,
     percent,
+    place_of,
     posterior_of,
 )
 from dualview.posterior.prediction.user_features import Features
@@ -233,15 +233,11 @@ def _feature_names(model: DualViewMixture, X: Any, n_features: int) -> list[str]
 def _positions(columns: Sequence[int | str], names: list[str]) -> tuple[int, int]:
     """The two columns as positions."""
     try:
-        across, up = (
-            names.index(c) if isinstance(c, str) else range(len(names))[operator.index(c)]
-            for c in columns
-        )
+        across, up = (place_of(column, names) for column in columns)
     except (TypeError, ValueError, IndexError):
-        shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
         raise InputError(
             f"columns must be two positions or names among the {len(names)} column(s) of X "
-            f"({shown}); got {columns!r}."
+            f"({listed(names)}); got {columns!r}."
         ) from None
     return across, up
 
@@ -269,17 +265,12 @@ def _latent_part(
             "This model was fitted without a behavior, so it has no latent coefficients: call "
             "fit(X, behavior)."
         )
-    names, median, intervals = (
-        post.latent_names,
-        model.latent_,
-        post.interval("latent", probability),
-    )
+    names, median = post.latent_names, model.latent_
+    intervals = post.interval("latent", probability)
     if len(names) == 1:
         return "latent coefficient", median, intervals
     try:
-        place = (
-            names.index(part) if isinstance(part, str) else range(len(names))[operator.index(part)]
-        )
+        place = place_of(part, names)
     except (TypeError, ValueError, IndexError):
         raise InputError(
             f"part must be a position or a name among {', '.join(names)}; got {part!r}."

@@ -72,12 +72,7 @@ def effects_section(post: Posterior) -> dict[str, Any] | None:
         if values.ndim == 2:
             rows.append(_effect(name.replace("_", " "), post.flat(name)))
         elif values.ndim == 3 and "user" not in values.dims:
-            labels = (
-                [str(label) for label in values.coords[values.dims[2]].values]
-                if values.dims[2] in values.coords
-                else []
-            )
-            labels = labels or [str(i) for i in range(values.shape[2])]
+            labels = values[values.dims[2]].values  # positions, where it has no names
             kind = "" if name == "coefficients" else f"{name.replace('_', ' ')}: "
             rows += [
                 _effect(f"{kind}{label}", post.flat(name)[:, i]) for i, label in enumerate(labels)

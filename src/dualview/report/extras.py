@@ -7,7 +7,6 @@ row per user with activity in plain units. forum.json, roles.json, evaluation.js
 facts, labels of roles, scores of competitors.
 """
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,13 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dualview.behaviors.families import NormalMixture, Parts
 from dualview.errors import FileError
+from dualview.files.reading import readable_json
 from dualview.files.spreadsheets import match_names, unescape_table
+from dualview.forum.scores import accuracy
 from dualview.inputs.tables import read_table
 from dualview.words.report import THREADS, Vocabulary
 
 Array = NDArray[np.float64]
-
-_LEVELS = (0.5, 0.8, 0.95)
 
 
 @dataclass(frozen=True)
@@ -52,21 +51,11 @@ class Predicted:
     def scores(self) -> dict[str, Any]:
         """Negative log-likelihood, RMSE, R² against the mean of these outcomes, and shares inside
         central intervals."""
-        error = self.outcome - self.median
-        spread = float(np.mean((self.outcome - self.outcome.mean()) ** 2))
-        log_density = (
-            self.distribution.log_density(self.outcome)
-            if self.log_density is None
-            else self.log_density
-        )
-        held_from = np.abs(2 * self.distribution.cdf(self.outcome) - 1)
-        return {
-            "n": len(self.median),
-            "nll": -float(log_density.mean()),
-            "rmse": float(np.sqrt(np.mean(error**2))),
-            "r2": 1 - float(np.mean(error**2)) / spread if spread > 0 else float("nan"),
-            "coverage": [(level, float(np.mean(held_from <= level))) for level in _LEVELS],
-        }
+        predicted, density = self.distribution, self.log_density
+        density = predicted.log_density(self.outcome) if density is None else density
+        rmse, r2, inside = accuracy(self.median, predicted.cdf(self.outcome), self.outcome)
+        nll = -float(density.mean())
+        return {"n": len(self.median), "nll": nll, "rmse": rmse, "r2": r2, "coverage": inside}
 
 
 class _WithLevels(NormalMixture):
@@ -148,12 +137,7 @@ def read_activity(folder: Path, users: list[str]) -> pd.DataFrame | None:
     path = folder / "profiles.csv"
     if not path.is_file():
         return None
-    try:
-        table = pd.read_csv(
-            path, dtype={"user": str}, keep_default_na=False
-        )  # somebody can be called NA, or 007
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read as a table: {error}.") from error
+    table = read_table(path, ["user"])
     if "user" not in table:
         raise FileError(
             f"{path} must have a column user; it has {', '.join(map(str, table.columns))}."
@@ -204,10 +188,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file; None where there is no file."""
     if not path.is_file():
         return None
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read ({error}).") from error
+    with readable_json(path, "Restore it, or delete it.") as content:
+        pass
     if not isinstance(content, dict):
         raise FileError(f"{path} must hold a JSON object; it holds {type(content).__name__}.")
     return content

@@ -5,6 +5,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualview.posterior import Posterior
 from dualview.report.pictures import Axis
 from dualview.runs.comparison import FILE, Fit, Ranking, own_digest
@@ -54,7 +56,8 @@ def fits_section(folder: Path, post: Posterior, called: Vocabulary = THREADS) ->
     if this is None:
         return {"missing": OUTDATED}
     verdict, *warnings = ranking.verdict()
-    axis = Axis(min(map(_low, ranking.fits)), max(map(_high, ranking.fits)))
+    ends = np.array([_bar(fit) for fit in ranking.fits])
+    axis = Axis(float(ends.min()), float(ends.max()))
     return {
         "missing": None,
         "words": [
@@ -79,17 +82,10 @@ def _explained(ranking: Ranking, many: str) -> str:
     return _EXPLAINED.format(many=many, Many=many.capitalize(), from_what=from_what)
 
 
-def _low(fit: Fit) -> float:
-    """The lower end of the bar."""
-    return -fit.difference - 2 * _finite(fit.difference_se)
-
-
-def _high(fit: Fit) -> float:
-    return -fit.difference + 2 * _finite(fit.difference_se)
-
-
-def _finite(error: float) -> float:
-    return error if math.isfinite(error) else 0.0  # of a single thread there is none
+def _bar(fit: Fit) -> tuple[float, float]:
+    """Its ends: two standard errors on either side; of a single thread there is none."""
+    reach = 2 * fit.difference_se if math.isfinite(fit.difference_se) else 0.0
+    return -fit.difference - reach, -fit.difference + reach
 
 
 def _row(fit: Fit, standing: str, is_this: bool, axis: Axis) -> dict[str, Any]:
@@ -107,6 +103,6 @@ def _row(fit: Fit, standing: str, is_this: bool, axis: Axis) -> dict[str, Any]:
         "unsure": f"{fit.unsure:,}",
         "standing": standing,
         "at": axis.place(-fit.difference),
-        "from": axis.place(_low(fit)),
-        "to": axis.place(_high(fit)),
+        "from": axis.place(_bar(fit)[0]),
+        "to": axis.place(_bar(fit)[1]),
     }

@@ -16,10 +16,9 @@ from dualview.files.writing import make_folder, write_whole
 from dualview.runs.comparison import FILE, Ranking, load_stack, rank_runs
 from dualview.runs.request import Request, read_inputs
 from dualview.runs.run import fit_run, load_run
-from dualview.settings import Settings
+from dualview.settings import Settings, defaults
 
 _LEARNED = "beta(1,1)"  # a uniform prior of the share of users who agree
-_PLAIN = Settings()
 
 
 def choose(folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> Ranking:
@@ -49,17 +48,20 @@ def other_requests(request: Request, folder: Path) -> dict[str, Request]:
         agreement, name = (_LEARNED, "learned") if settings.agreement is None else (None, "agreed")
         others[name] = replace(request, settings=replace(settings, agreement=agreement))
     bare = settings.n_clusters == 1 and users.features is None
-    without = {
-        name: getattr(_PLAIN, name)
-        for name in ("alpha", "partition", "link", "pooling", "agreement", "feature_prior")
-    }
     others["clusters" if bare else "single"] = replace(
         request,
         users=str(_ids_only(users.ids, request.columns.user, folder)),
         kinds=None,
-        settings=replace(settings, n_clusters=None if bare else 1, **without),
+        settings=plain_settings(settings, None if bare else 1),
     )
     return others
+
+
+def plain_settings(settings: Settings, n_clusters: int | None) -> Settings:
+    """The same for a model of the behavior alone, with as many clusters."""
+    names = ("alpha", "partition", "link", "pooling", "agreement", "feature_prior")
+    usual = defaults(Settings)
+    return replace(settings, n_clusters=n_clusters, **{name: usual[name] for name in names})
 
 
 def _ids_only(ids: list[str], column: str, folder: Path) -> Path:

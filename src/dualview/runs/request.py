@@ -10,13 +10,20 @@ from dualview.chains.run_folder import began_with, check_not_newer
 from dualview.errors import FileError, InputError
 from dualview.files.reading import readable_json
 from dualview.files.writing import write_json
-from dualview.inputs.answers import OBSERVATIONS, Answers, check_options, read_answers
+from dualview.inputs.answers import OBSERVATIONS, OPTIONS, Answers, check_options, read_answers
 from dualview.inputs.long_tables import LongTable
 from dualview.inputs.tables import Threads, Users, read_threads, read_users
 from dualview.partitions.agreement import agreement_prior
 from dualview.partitions.alpha import DEFAULT, concentration_from_text
 from dualview.partitions.choice import partition_process
-from dualview.settings import AnswerSettings, Columns, Settings, check_values, setting_names
+from dualview.settings import (
+    AnswerSettings,
+    Columns,
+    Settings,
+    check_values,
+    defaults,
+    setting_names,
+)
 
 
 def check_settings(settings: Settings) -> None:
@@ -63,26 +70,10 @@ class Request:
         check_values(
             AnswerSettings, {name: getattr(self.answers, name) for name in ("kind", "outcome_kind")}
         )
-        options = (
-            "outcome",
-            "by",
-            "common",
-            "groups",
-            "no_intercept",
-            "levels",
-            "items",
-            "item_intercept",
-            "bounds",
-        )
-        given = {name: getattr(self.answers, name) for name in options}
-        given["outcome_kind"] = self.answers.outcome_kind != "continuous"
-        given |= {
-            "outcomes": self.outcomes,
-            "covariates": self.covariates,
-            "intercept": self.intercept,
-        }
-        given["noise_variance"] = self.noise_variance is not None
-        check_options(self.answers.kind, [name for name, value in given.items() if value])
+        given = {**vars(self.answers), **vars(self)}
+        usual = defaults(AnswerSettings) | defaults(Request)
+        changed = [name for name in OPTIONS if given[name] != usual[name]]
+        check_options(self.answers.kind, changed)
 
     @property
     def observations(self) -> str:

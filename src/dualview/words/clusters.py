@@ -83,18 +83,26 @@ def summary_text(summary: Summary) -> str:
     clusters = summary["clusters"]
     n_long = n_at_length([cluster["size"] for cluster in clusters])
     lines = [
-        f"{counted(summary['users'], 'user', 'users')} in "
-        f"{counted(len(clusters), 'cluster', 'clusters')} "
-        f"({summary['clusters_in_an_average_draw']:.1f} in an average draw); {summary['chains']} "
-        f"chains of {summary['draws_per_chain']} draws{_length_text(summary['length'])}."
+        f"{_title(summary)} ({summary['clusters_in_an_average_draw']:.1f} in an average draw); "
+        f"{summary['chains']} chains of {summary['draws_per_chain']} "
+        f"draws{_length_text(summary['length'])}."
     ]
     if summary["alpha_prior"] is not None:
         lines.append(f"Prior of the concentration alpha: {summary['alpha_prior']}.")
     found = [_wrapped(line) for line in lines]
     found += ["", *("\n".join(_at_length(cluster)) for cluster in clusters[:n_long])]
     found += _in_short(clusters[n_long:])
-    last = [summary[name] for name in ("certainty", "agreement", "verdict")]
-    return "\n".join([*found, "", *(_wrapped(text) for text in last if text is not None)])
+    return "\n".join([*found, "", *(_wrapped(text) for text in _notes(summary))])
+
+
+def _title(summary: Summary) -> str:
+    n_clusters = counted(len(summary["clusters"]), "cluster", "clusters")
+    return f"{counted(summary['users'], 'user', 'users')} in {n_clusters}"
+
+
+def _notes(summary: Summary) -> list[str]:
+    notes = (summary[name] for name in ("certainty", "agreement", "verdict"))
+    return [note for note in notes if note is not None]
 
 
 def _wrapped(text: str, indent: str = "", hanging: str = "") -> str:
@@ -174,13 +182,8 @@ def summary_html(summary: Summary) -> str:
         )
         for cluster in clusters
     ]
-    title = (
-        f"{counted(summary['users'], 'user', 'users')} in "
-        f"{counted(len(clusters), 'cluster', 'clusters')}"
-    )
-    notes = [summary[name] for name in ("certainty", "agreement", "verdict")]
-    note = " ".join(note for note in notes if note is not None)
-    return small_table(title, rows, [*head, "what stands out", "typical users"], note)
+    note = " ".join(_notes(summary))
+    return small_table(_title(summary), rows, [*head, "what stands out", "typical users"], note)
 
 
 def value_text(value: float | str) -> str:
