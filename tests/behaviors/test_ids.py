@@ -1,8 +1,11 @@
 """Who is who: users of observations matched with the rows of X by their ids, or by position."""
 
+import uuid
+
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,6 +108,53 @@ class TestWhatStrangersMet:
         each = behavior.user.tolist()[:: 2 if kind == "rankings" else 1]  # type: ignore[union-attr]
         assert each == [SHUFFLED.index(number) for number in range(N)]
         assert data_of(None, KINDS[kind](user + 1)).users == ["1", "2", "3", "4", "5", "6"]
+
+    @pytest.mark.parametrize("make", [list, np.array, pd.Series])
+    @pytest.mark.parametrize("first", [2**63, 2**63 - 3, 2**70])
+    def test_ids_that_no_64_bits_hold(self, make, first) -> None:
+        """Once negative numbers, or a recursion without end."""
+        ids = [first + number for number in SHUFFLED]
+        X = table(SHUFFLED).set_axis(pd.Index(ids, dtype=object))
+        user = make([ids[2], ids[0], ids[2]])
+        behavior = dv.UserRegression(user, np.ones((3, 1)), np.arange(3.0))
+        assert data_of(X, behavior).behavior.user.tolist() == [2, 0, 2]  # type: ignore[union-attr]
+        assert data_of(None, behavior).n_users == 2
+        weights = pd.DataFrame(PARTICIPATION, columns=pd.Index(sorted(ids), dtype=object))
+        threads = data_of(X, dv.SharedOutcome(weights, OUTCOME)).behavior
+        np.testing.assert_array_equal(threads.participation, PARTICIPATION[:, SHUFFLED])  # type: ignore[union-attr]
+        texts = dv.UserRegression([str(user) for user in ids], np.ones((6, 1)), np.arange(6.0))
+        with pytest.raises(InputError, match="user names users by text"):
+            data_of(FEATURES, texts)
+
+    @pytest.mark.parametrize("kind", [float, np.float64])
+    def test_ids_that_floats_cannot_tell_apart(self, kind) -> None:
+        """Once users became one without a word: long ids of a column where others are missing."""
+        long = [kind(2**60), kind(2**60 + 1), kind(2**60 + 512)]
+        for user in (long, np.array(long, dtype=object), pd.Series(long)):
+            with pytest.raises(InputError, match=r"1152921504606847488, came as floats.*\"Int64\""):
+                dv.UserRegression(user, np.ones((3, 1)), np.arange(3.0))
+        with pytest.raises(InputError, match="came as floats, which have lost their last digits"):
+            data_of(pd.DataFrame(FEATURES[:3], index=long), None)
+        with pytest.raises(InputError, match="came as floats"):
+            dv.SharedOutcome(pd.DataFrame(PARTICIPATION[:, :3], columns=long), OUTCOME)
+
+    @pytest.mark.parametrize(
+        "make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "Arrow"]
+    )
+    def test_ids_among_the_features(self, make) -> None:
+        """Once they were a feature, and rows were matched by position."""
+        X = make({"id": SHUFFLED, "other": FEATURES[:, 1], "more": FEATURES[:, 0]})
+        behavior, part = regression(pd.Series([0, 3, 5], name="id")), [0, 2, 5]
+        for y in (behavior, [behavior, regression(part)], {"a": regression(part), "b": behavior}):
+            with pytest.raises(InputError, match=r"X has a column 'id'.*set_index\('id'\)"):
+                data_of(X, y)
+        for fine in (regression(part), regression(pd.Series(part, name="who"))):
+            assert data_of(X, fine).users == range(N)
+        named = pd.Series(part, name="id")
+        assert data_of(X, regression(named, n_users=N)).users == range(N)
+        assert data_of(X, regression(named, users=SHUFFLED)).users == [str(u) for u in SHUFFLED]
+        with_index = pd.DataFrame(FEATURES, index=pd.Index(SHUFFLED, name="id"))
+        assert data_of(with_index, behavior).behavior.user.tolist() == [1, 0, 2]  # type: ignore[union-attr]
 
 
 class TestDecisions:
@@ -301,6 +351,30 @@ class TestThreads:
         named = dv.SharedOutcome(pd.DataFrame(PARTICIPATION), OUTCOME, users=range(N))
         behavior = data_of(table(SHUFFLED), named).behavior
         np.testing.assert_array_equal(behavior.participation, PARTICIPATION[:, SHUFFLED])  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize(
+        "ids",
+        [
+            pd.MultiIndex.from_product([["x", "y"], [1, 2, 3]]),
+            pd.Index([uuid.UUID(int=number) for number in range(N)]),
+            pd.date_range("2020-01-01", periods=N),
+            pd.Index([number + 0.5 for number in range(N)]),
+            pd.Index(["a", 1, 2, 3, 4, "b"], dtype=object),
+        ],
+        ids=["pairs", "UUIDs", "dates", "fractions", "text and numbers"],
+    )
+    def test_columns_called_by_anything(self, ids) -> None:
+        """Once taken for positions, without a word."""
+        threads = dv.SharedOutcome(pd.DataFrame(PARTICIPATION, columns=ids), OUTCOME)
+        X = pd.DataFrame(FEATURES, index=ids[SHUFFLED])
+        data = data_of(X, threads)
+        assert data.users == [str(user) for user in X.index.tolist()]
+        np.testing.assert_array_equal(
+            data.behavior.participation,  # type: ignore[union-attr]
+            PARTICIPATION[:, SHUFFLED],
+        )
+        with pytest.raises(InputError, match="of the same users, by their ids; only in X"):
+            data_of(table(SHUFFLED), threads)
 
     def test_columns_with_texts_of_numbers(self) -> None:
         texts = [str(user) for user in SHUFFLED]

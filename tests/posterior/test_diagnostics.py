@@ -146,7 +146,7 @@ def test_paper_sum_refuses_what_it_cannot_say() -> None:
 
 def test_verdict_looks_at_the_pairs_that_are_least_certain() -> None:
     """Six users: 0 and 1 always together, 2 and 5 half the time, 3 and 4 one time in ten; everybody
-    else never."""
+    else never. They are called by their ids, which may be numbers too."""
     rng = np.random.default_rng(0)
     z = np.tile([0, 0, 1, 2, 3, 4], (2000, 1))
     half, tenth = rng.random(2000) < 0.5, rng.random(2000) < 0.1
@@ -154,8 +154,9 @@ def test_verdict_looks_at_the_pairs_that_are_least_certain() -> None:
     z[tenth, 4] = 2
     pairs = anchor_pairs(z, n_pairs=2)
     assert pairs == [(2, 5), (3, 4)]
-    names = [f"users {i} and {j} together" for i, j in ((2, 5), (3, 4))]
-    found = scalars(Draws(names=["z"], summary=None, z=z.reshape(2, 1000, 6)), 0)  # type: ignore[arg-type]
+    names = ["users 9 and 1 together", "users c and 4 together"]
+    post = Draws(names=["z"], summary=None, z=z.reshape(2, 1000, 6), user_ids=[*"5a9c41"])
+    found = scalars(post, 0)  # type: ignore[arg-type]
     for name, together in zip(names, (half, tenth), strict=True):
         np.testing.assert_array_equal(found[name].ravel(), together)
 

@@ -465,7 +465,7 @@ def test_each_part_of_a_latent_vector_is_shown_by_name(
             )
         for name, text in latent_texts({"latent": parts}).items():
             assert f"{name} {text}" in said
-    assert {"mean latent[dose]", "latent[0, dose]"} <= set(post.scalars())
+    assert {"mean latent[dose]", f"latent[{post.user_ids[0]}, dose]"} <= set(post.scalars())
     assert "24 × 3 (intercept, dose, time)" in post._repr_html_()
     users = pd.read_csv(regression / "users.csv")
     assert [name for name in users if name.endswith("_median")] == [

@@ -298,6 +298,9 @@ class Behavior(ABC):
     _user_numbers: Numbers | None = (
         None  # what users are called, where these are numbers and nobody has said what they mean
     )
+    # the name of the column with the users of the observations, where a table's column named them
+    # and nobody has said in what order they come
+    _user_column: str | None = None
 
     @abstractmethod
     def __len__(self) -> int:

@@ -5,24 +5,21 @@ Ids are compared as text: 7, 7.0 and "7" are one id, "007" is another. Observati
 text, or by whole numbers, which may be ids or may count the rows of X from 0. A fit decides as
 follows, and raises an error where both are possible and differ.
 
-==================================  ====================================================
-====================================
-X                                   whole numbers                                         text
-==================================  ====================================================
-====================================
-None                                ids: the users are those who are there, in order      ids, in
-the order of appearance
-array, polars or Arrow table, or    count the rows from 0. An error unless 0 is there:    digits:
-count the rows from 0; other
-pandas with the index 0 to n − 1    they may count from 1                                 text:
-sorted, or as users= says
-pandas with other whole numbers     ids, matched with the index                           ids,
-matched with the index
-pandas with text as its index       of a column: ids, matched with the index; of an       ids,
-matched with the index
-                                    array: count the rows, since they cannot be ids
-==================================  ====================================================
-====================================
+==========================  ============================  ==================================
+X                           whole numbers                 text
+==========================  ============================  ==================================
+None                        ids: the users are those who  ids, in the order of appearance
+                            are there, in order
+array, polars or Arrow      count the rows from 0. An     digits: count the rows from 0;
+table, or pandas with the   error unless 0 is there:      other text: sorted, or as users=
+index 0 to n − 1            they may count from 1         says
+pandas with other whole     ids, matched with the index   ids, matched with the index
+numbers as its index
+pandas with text as its     of a column: ids, matched     ids, matched with the index
+index                       with the index; of an array:
+                            count the rows, since they
+                            cannot be ids
+==========================  ============================  ==================================
 
 ``users=`` makes numbers ids, in this order of the rows of an X without ids. ``n_users=`` makes them
 positions.
@@ -42,6 +39,8 @@ from dualview.errors import InputError, InputTypeError
 
 _SHOWN = 5
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+_LIMIT = 2**63  # of whole numbers in arrays
+_EXACT = 2.0**53  # beyond it floats have lost digits of whole numbers
 
 
 class Rows(NamedTuple):
@@ -139,13 +138,24 @@ def is_labelled(values: Any) -> bool:
 
 def id_text(value: Any) -> str:
     """An id as text: whole numbers without a decimal point, whatever type they come in."""
-    if (
-        isinstance(value, abstract.Real)
-        and not isinstance(value, bool | np.bool_)
-        and float(value).is_integer()
-    ):
-        return str(int(value) if isinstance(value, abstract.Integral) else int(float(value)))
-    return str(value)
+    if not isinstance(value, abstract.Real) or isinstance(value, bool | np.bool_):
+        return str(value)
+    if isinstance(value, abstract.Integral):
+        return str(int(value))
+    if not float(value).is_integer():
+        return str(value)
+    _check_exact(abs(float(value)))
+    return str(int(float(value)))
+
+
+def _check_exact(largest: float) -> None:
+    """Raise where ids came as floats that cannot tell them apart."""
+    if largest >= _EXACT:
+        raise InputError(
+            f"Ids of 2**53 and more, such as {largest:.0f}, came as floats, which have lost their "
+            "last digits: several users may have become one. Read the column as text, or as whole "
+            'numbers: dtype="Int64" in pandas, where ids are missing.'
+        )
 
 
 def has_numbers(ids: Sequence[str]) -> bool:
@@ -154,8 +164,8 @@ def has_numbers(ids: Sequence[str]) -> bool:
 
 
 def are_numbers(ids: Sequence[str]) -> bool:
-    """Whether all of these ids are whole numbers."""
-    return all(_WHOLE.fullmatch(user) for user in ids)
+    """Whether all of these ids are whole numbers that fit into 64 bits."""
+    return all(_WHOLE.fullmatch(user) and -_LIMIT <= int(user) < _LIMIT for user in ids)
 
 
 def counted(n: int) -> list[str]:
@@ -164,23 +174,26 @@ def counted(n: int) -> list[str]:
 
 
 def whole_numbers(values: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Values as whole numbers; None where they are none. Floats are where they have no
-    fractions."""
+    """Values as whole numbers; None where they are none, or do not fit into 64 bits. Floats are
+    where they have no fractions."""
     if values.dtype.kind in "iu":
-        return values.astype(np.int64)
+        return values.astype(np.int64) if values.max(initial=0) < _LIMIT else None
     if values.dtype.kind == "f":
-        whole = np.isfinite(values) & (
-            values == np.floor(np.where(np.isfinite(values), values, 0.5))
-        )
-        return values.astype(np.int64) if whole.all() else None
-    if values.dtype.kind != "O" or not len(values):
-        return None
-    if not all(
+        known = np.where(np.isfinite(values), values, 0.5)
+        if not (known == np.floor(known)).all():
+            return None
+        _check_exact(np.abs(known).max(initial=0.0))
+        return values.astype(np.int64)
+    given = values.tolist() if values.dtype.kind == "O" else []
+    if not given or not all(
         isinstance(value, abstract.Real) and not isinstance(value, bool | np.bool_)
-        for value in values
+        for value in given
     ):
         return None
-    return whole_numbers(np.array(values.tolist()))
+    if not all(isinstance(value, abstract.Integral) for value in given):
+        return whole_numbers(np.array(given, dtype=np.float64))
+    fits = all(-_LIMIT <= value < _LIMIT for value in given)
+    return np.array(given, dtype=np.int64) if fits else None
 
 
 def check_distinct(users: Sequence[str]) -> None:

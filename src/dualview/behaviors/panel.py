@@ -98,6 +98,8 @@ class PerUser(LinearBehavior):
             raise InputError(f"user must name one user per row, {len(design)}; got {len(given)}.")
         self.design, self.outcome, self.names = design, outcome, names
         self._set_users(given, users, n_users, is_labelled(user))
+        if users is None and n_users is None and isinstance(getattr(user, "name", None), str):
+            self._user_column = user.name
         self._set_effects()
 
     def _set_users(

@@ -39,6 +39,7 @@ from dualview.behaviors.threads_given import (
     checked_outcome,
     checked_users,
     coefficient_units,
+    column_ids,
     column_numbers,
     outcome_variance,
     stacked,
@@ -99,8 +100,8 @@ class SharedOutcome(LinearBehavior):
         variance of the column).
     users : sequence, optional
         Ids of the users, one per column of participation; by default its column names, where it is
-        a DataFrame whose columns are called by text or by whole numbers other than 0, 1, 2, … They
-        are matched with the index of X.
+        a DataFrame whose columns are called by anything other than 0, 1, 2, … They are matched with
+        the index of X.
     ridge : float
         λ of the ridge estimate that gives the behavior view's constants, (M11), for weights in
         units of a thread's mean total weight: where rows sum to one, as in the paper, it is λ
@@ -130,7 +131,7 @@ class SharedOutcome(LinearBehavior):
         ridge: float = 0.01,
     ) -> None:
         self.participation = participation_matrix(participation)
-        names = column_names(participation) if users is None else users
+        names = column_ids(participation) if users is None else users
         self._user_numbers = column_numbers(participation) if users is None else None
         if names is None and self._user_numbers is not None and not self._user_numbers.count_from_0:
             names = self._user_numbers.ids

@@ -84,6 +84,17 @@ def checked_users(users: Sequence[Any] | None, n_columns: int) -> list[str] | No
     return ids
 
 
+def column_ids(participation: Any) -> list[str] | None:
+    """What the columns of a table of participation are called by, as text, dates and pairs of
+    labels too; None where that is whole numbers, and where there are no names."""
+    names, columns = column_names(participation), getattr(participation, "columns", None)
+    if names is not None or not hasattr(columns, "dtype"):
+        return names
+    if column_numbers(participation) is not None:
+        return None
+    return checked_ids(columns.tolist(), "The columns of participation")
+
+
 def column_numbers(participation: Any) -> Numbers | None:
     """Whole numbers that the columns of a table of participation are called by, as text too; None
     where they are none."""

@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator
 from dualview.behaviors import Behavior, SeveralBehaviors
 from dualview.behaviors.base import check_inherits
 from dualview.behaviors.ids import Rows
-from dualview.behaviors.naming import is_several
+from dualview.behaviors.naming import is_several, named_parts
+from dualview.checks import column_names
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, DegenerateError, InputError
 from dualview.inputs.cells import cell_coords, checked_table, warn_of_empty_rows
@@ -117,6 +118,8 @@ def checked_data(estimator: BaseEstimator, X: Any, y: Any) -> Data:
         features, codebook, cells = checked_table(estimator, X, kinds)
     table = features if cells is None else cells.low
     ids = row_ids(X)
+    if ids is None:
+        _refuse_ids_as_features(y, column_names(X) or [])
     behavior = (
         None
         if y is None
@@ -146,6 +149,24 @@ def rows_of(X: Any) -> Rows | None:
         return None
     is_table, table = _is_table(X), joined_tables(X)[0] if comes_as_tables(X) else X
     return Rows(int(np.shape(table)[0]), row_ids(table), is_table)
+
+
+def _refuse_ids_as_features(y: Any, names: Sequence[str]) -> None:
+    """Raise where the column that names the users of observations is a feature of an X without ids,
+    whose rows would be matched by position."""
+    if is_several(y):
+        parts = list(named_parts(y).values())
+    else:
+        parts = list(y.parts.values()) if isinstance(y, SeveralBehaviors) else [y]
+    for part in parts:
+        column = part._user_column if isinstance(part, Behavior) else None
+        if column in names:
+            raise InputError(
+                f"X has a column {column!r}, the name of user: it would be a feature, and users "
+                "would be counted by rows. If it holds their ids, make it the index of a pandas "
+                f"table: X.set_index({column!r}), or X.to_pandas().set_index({column!r}). If user "
+                "counts the rows of X from 0, pass user.to_numpy()."
+            )
 
 
 def _is_table(X: Any) -> bool:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dualview.behaviors import SharedOutcome
+from dualview.behaviors.ids import id_text
 from dualview.checks import listed
 from dualview.errors import FileError, InputError, MissingExtraError
 from dualview.files.matrix_market import read_matrix
@@ -203,7 +204,7 @@ def _csv_pieces(ids: Sequence[str], path: Path, n_rows: int) -> Iterator[pd.Data
 def ids_of(values: pd.Series, path: Path | str) -> list[str]:
     """Ids of a column as text. A file of results cannot hold NUL characters, so they are refused
     before the work."""
-    ids = [str(value) for value in values]
+    ids = [id_text(value) for value in values]
     bad = [row for row, name in enumerate(ids) if "\0" in name]
     if bad:
         raise InputError(

@@ -209,18 +209,24 @@ def _values(model: DualViewMixture, X: Any) -> tuple[Array, list[str]]:
             if not block.has_shares
         ]
         names = [column.name for columns, _ in parts for column in columns]
-        if len(names) < 2:
-            raise InputError(
-                "A picture of features needs two columns that are not nominal; the table of the "
-                "fit has fewer. plots.levels shows nominal ones."
-            )
+        _check_two(len(names), "of the fit", " plots.levels shows nominal ones.")
         return np.hstack([values for _, values in parts]), names
     if X is None and post.features is None:
         raise InputError(
             "This model was fitted without features: give the users' features X to show them in."
         )
     values = numbers(post.features if X is None else X, "X", n_dims=2)
+    _check_two(values.shape[1], "of the fit" if X is None else "X")
     return values, _feature_names(model, X, values.shape[1])
+
+
+def _check_two(n_columns: int, table: str, besides: str = "") -> None:
+    """Raise where a table has too few columns for the two axes of a picture."""
+    if n_columns < 2:
+        raise InputError(
+            "A picture of features needs two columns that are not nominal; the table "
+            f"{table} has {n_columns}.{besides}"
+        )
 
 
 def _feature_names(model: DualViewMixture, X: Any, n_features: int) -> list[str]:

@@ -50,7 +50,7 @@ def diagnostics_section(post: Posterior, called: Vocabulary = THREADS) -> dict[s
 
 
 def _readable(name: str, post: Posterior, called: Vocabulary) -> str:
-    """The name with users' ids instead of their positions."""
+    """The name in the words of the report."""
     plain = {
         "n_clusters": "number of roles",
         "log alpha": "concentration α (log)",
@@ -60,14 +60,16 @@ def _readable(name: str, post: Posterior, called: Vocabulary) -> str:
     }
     if name in plain:
         return plain[name]
-    if one := re.fullmatch(r"latent\[(\d+)\]", name):
-        return f"{called.power} of {post.user_ids[int(one[1])]}"
     if mean := re.fullmatch(r"mean latent\[(.+)\]", name):
         return f"mean {called.power} of {mean[1]}"
-    if part := re.fullmatch(r"latent\[(\d+), (.+)\]", name):
-        return f"{part[2]} of {post.user_ids[int(part[1])]}"
-    if pair := re.fullmatch(r"users (\d+) and (\d+) together", name):
-        return f"{post.user_ids[int(pair[1])]} and {post.user_ids[int(pair[2])]} in one role"
+    if one := re.fullmatch(r"latent\[(.+)\]", name):
+        parts = post.latent_names
+        if len(parts) == 1:
+            return f"{called.power} of {one[1]}"
+        part = next(part for part in parts if one[1].endswith(f", {part}"))
+        return f"{part} of {one[1].removesuffix(f', {part}')}"
+    if pair := re.fullmatch(r"users (.+) together", name):
+        return f"{pair[1]} in one role"
     if own := re.fullmatch(r"(\w+)\.(\w+)\[(\d+)\]", name):
         for block in post.blocks:
             text = block.scalar_text(own[2], int(own[3])) if block.view == own[1] else None

@@ -126,10 +126,8 @@ class Ranking:
                 "has the highest score, but some scores are unreliable, so this is not a ranking."
             )
         elif close:
-            said += (
-                f"predicts best, but {words_text(close)} cannot be distinguished from it: the "
-                "difference is within two standard errors, or below 4."
-            )
+            why = "" if self.few else ": the difference is within two standard errors, or below 4"
+            said += f"predicts best, but {words_text(close)} cannot be distinguished from it{why}."
         elif doubtful:
             said += (
                 "predicts best according to the reliable scores; the rank of "

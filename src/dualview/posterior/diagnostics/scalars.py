@@ -36,9 +36,10 @@ def scalars(post: "FitFacts", n_anchors: int) -> dict[str, Array]:
         if _own_name(name) == "group_effects":
             anchored |= _some_of(post, name, n_anchors)
     parts = post.latent_names if "latent" in post else []
-    return (
-        _common(post) | anchored | _of_users(*_users(post), n_anchors, parts) | _of_agreement(post)
-    )
+    z, latent, places = _users(post)
+    ids = post.user_ids
+    of_users = _of_users(z, latent, [ids[place] for place in places], n_anchors, parts)
+    return _common(post) | anchored | of_users | _of_agreement(post)
 
 
 def _own_name(name: str) -> str:
@@ -57,11 +58,12 @@ def _of_agreement(post: "FitFacts") -> dict[str, Array]:
         return {
             f"share of users who agree by {name}": agrees[..., t] for t, name in enumerate(names)
         }
-    acts, result = post["z_behavior"], {"share of users who agree": agrees}
+    acts, ids = post["z_behavior"], post.user_ids
+    result = {"share of users who agree": agrees}
     for i, j in anchor_pairs(acts.reshape(-1, acts.shape[2])):
         together = (acts[..., i] == acts[..., j]).astype(float)
         if np.ptp(together) > 0:
-            result[f"users {i} and {j} act alike"] = together
+            result[f"users {ids[i]} and {ids[j]} act alike"] = together
     return result
 
 
@@ -81,12 +83,12 @@ def _users(post: "FitFacts") -> tuple[NDArray[np.integer], Array | None, NDArray
 def _of_users(
     z: NDArray[np.integer],
     latent: Array | None,
-    places: NDArray[np.integer],
+    ids: list[str],
     n_anchors: int,
     parts: list[str],
 ) -> dict[str, Array]:
     """Latent coefficients of all users on average and of some, part by part, and whether users are
-    together who are so in some draws only."""
+    together who are so in some draws only; users are called by their ids."""
     result: dict[str, Array] = {}
     if latent is not None:
         means, single = latent.mean(axis=2), len(parts) == 1
@@ -94,17 +96,14 @@ def _of_users(
             "mean latent" if single else f"mean latent[{part}]": means[..., d]
             for d, part in enumerate(parts)
         }
-        for i in np.unique(
-            np.linspace(0, len(places) - 1, min(len(places), n_anchors)).astype(int)
-        ):
+        for i in np.unique(np.linspace(0, len(ids) - 1, min(len(ids), n_anchors)).astype(int)):
             for d, part in enumerate(parts):
-                result[f"latent[{places[i]}]" if single else f"latent[{places[i]}, {part}]"] = (
-                    latent[:, :, i, d]
-                )
+                name = f"latent[{ids[i]}]" if single else f"latent[{ids[i]}, {part}]"
+                result[name] = latent[:, :, i, d]
     for i, j in anchor_pairs(z.reshape(-1, z.shape[2])):
         together = (z[..., i] == z[..., j]).astype(float)
         if np.ptp(together) > 0:
-            result[f"users {places[i]} and {places[j]} together"] = together
+            result[f"users {ids[i]} and {ids[j]} together"] = together
     return result
 
 
