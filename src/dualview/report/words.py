@@ -8,6 +8,7 @@ import numpy as np
 from dualview.checks import words_text
 from dualview.columns import Cells, Columns
 from dualview.posterior import Posterior
+from dualview.posterior.diagnostics import settled_text
 from dualview.posterior.partition import PartitionEstimate, crosstab
 from dualview.posterior.partition.certainty import certainty_text
 from dualview.runs.about_answers import AboutAnswers
@@ -412,15 +413,19 @@ def calibration_alt(scores: dict[str, Any]) -> str:
     return f"Share of outcomes inside central intervals against their probability: {inside}."
 
 
-def verdict_headline(converged: bool, approximated: bool) -> str:
-    if approximated:
-        found = "has converged, and the starts agree" if converged else "may not be the best one"
+def verdict_headline(post: Posterior) -> str:
+    if post.approximation is not None:
+        found = (
+            "has converged, and the starts agree" if post.converged else "may not be the best one"
+        )
         return (
             f"These are draws from a variational approximation. It {found}; intervals may be "
             "too narrow."
         )
-    if converged:
+    if post.converged:
         return "The chains agree with each other and are long enough for the results on this page."
+    if post.settled:
+        return f"{settled_text(post.settled)} Treat the rest as provisional."
     return (
         "The chains do not agree well enough yet: treat roles, sizes and intervals as provisional."
     )
