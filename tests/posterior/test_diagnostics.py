@@ -4,12 +4,22 @@ from types import SimpleNamespace
 
 import arviz_stats
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
+from dualview.report.words import verdict_headline
 
-from dualview.errors import InputError
+import dualview as dv
+from dualview.errors import AbsentError, InputError
 from dualview.posterior import diagnostics
-from dualview.posterior.diagnostics.scalars import anchor_pairs, scalars
+from dualview.posterior.diagnostics.scalars import (
+    Group,
+    anchor_pairs,
+    doubtful_scalars,
+    group_of,
+    scalars,
+)
+from dualview.posterior.draws.approximated import ApproximationFacts, StartFacts
 
 
 def autoregressive(seed: int, rho: float, shape: tuple[int, int] = (4, 4000)) -> np.ndarray:
@@ -48,9 +58,8 @@ def test_shifted_chain_is_noticed() -> None:
     table = diagnostics.table({"good": autoregressive(3, 0.2, (4, 2000))[:, :500], "bad": values})
     converged, text = diagnostics.verdict(table, 4)
     assert not converged
-    assert "disagree on bad" in text
-    assert "good" not in text.split("disagree on")[1].split("(")[0]
-    assert text.startswith("Not converged: run longer (n_warmup, n_draws). The chains disagree")
+    assert text.startswith("Not converged: run longer (n_warmup, n_draws). Held up most by bad (")
+    assert "good" not in text
     assert "at least four chains" in diagnostics.verdict(table, 2)[1]
 
 
@@ -113,7 +122,7 @@ def test_too_few_draws_are_those_that_no_chain_could_do_with(n_draws: int) -> No
 def test_an_r_hat_is_told_with_the_digits_that_mean_something(r_hat: float, said: str) -> None:
     table = diagnostics.table({"x": autoregressive(5, 0.1)})
     _, text = diagnostics.verdict(table.assign(r_hat=r_hat), 4)
-    assert f"largest R-hat {said} wanted below 1.01" in text
+    assert f"Held up most by x (R-hat {said} wanted below 1.01; " in text
 
 
 def test_constant_scalar_is_no_trouble() -> None:
@@ -179,3 +188,189 @@ def test_no_user_is_in_two_of_the_pairs() -> None:
     pairs = anchor_pairs(z)
     assert sorted(sum(pairs, ())) == sorted(set(sum(pairs, ())))
     assert (3, 4) in pairs
+
+
+def test_a_verdict_begins_with_what_needs_the_longest_chains() -> None:
+    """R-hat 1.08 asks for eight times as long, 20 effective draws for twenty times."""
+    rows = {"a": (1.08, 300), "b": (1.02, 20), "c": (1.0, 900), "n_clusters": (1.0, 399)}
+    table = pd.DataFrame(
+        [(0.0, 1.0, r_hat, size, size) for r_hat, size in rows.values()],
+        index=list(rows),
+        columns=["mean", "sd", "r_hat", "ess_bulk", "ess_tail"],
+    )
+    said = (
+        "Not converged: run longer (n_warmup, n_draws). Held up most by b (R-hat 1.020, wanted "
+        "below 1.01; 20 effective draws, wanted 400), then by a, the number of clusters. Look at "
+        "plots.traces."
+    )
+    assert diagnostics.verdict(table, 4) == (False, said)
+    assert diagnostics.status(table) == (False, 1.08, 20.0, 20.0)
+
+
+N_USERS, N_DRAWS = 30, 1000
+
+
+def posterior(
+    seed: int = 0,
+    *,
+    latent: bool = True,
+    n_chains: int = 4,
+    n_clusters: int = 0,
+    slow: bool = True,
+    n_draws: int = N_DRAWS,
+) -> dv.Posterior:
+    """Draws of three clusters of ten users, of whom some change theirs now and then, with chains
+    that are independent draws, but for the number of clusters where it is slow."""
+    rng = np.random.default_rng(seed)
+    shape = (n_chains, n_draws)
+    z = np.tile(np.arange(N_USERS) % 3, (*shape, 1))
+    for user in (4, 6, 8, 13, 17, 22, 24, 27):
+        away = rng.random(shape) < 0.1
+        z[..., user] = np.where(away, (z[..., user] + 1) % 3, z[..., user])
+    counts = 5 + np.round(2 * autoregressive(seed, 0.995 if slow else 0.0, shape))
+    variables = {
+        "z": (("chain", "draw", "user"), z),
+        "n_clusters": (("chain", "draw"), counts),
+        "log_joint": (("chain", "draw"), rng.standard_normal(shape)),
+    }
+    if latent:
+        drawn = rng.standard_normal((*shape, N_USERS))
+        variables["latent"] = (("chain", "draw", "user"), drawn)
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
+    tree.attrs["n_clusters"] = n_clusters
+    return dv.Posterior(tree)
+
+
+def test_a_verdict_says_what_has_settled_and_names_what_has_not() -> None:
+    post = posterior()
+    assert post.settled == ["predictions", "roles"]
+    begin, rest = post.verdict().split(" Only ")
+    assert begin.startswith("Not converged: run ")
+    assert begin.endswith(
+        ". Roles and predictions for the users of the fit have settled: longer chains would hardly "
+        "change them."
+    )
+    assert rest.startswith("the number of clusters has not settled (R-hat 1.")
+    settled = "have settled: R-hat below 1.01 and at least 400 effective draws of everything"
+    assert post.verdict("predictions").startswith(f"Predictions for the users of the fit {settled}")
+    assert post.verdict("roles").startswith(f"Roles {settled}")
+    slow = post.verdict("parameters")
+    assert slow.startswith("Parameters of the model have not settled: run ")
+    assert "Held up most by the number of clusters (R-hat 1." in slow
+    assert verdict_headline(post).endswith("hardly change them. Treat the rest as provisional.")
+
+
+def test_what_has_not_settled_is_not_said_to_have() -> None:
+    post = posterior()
+    post["latent"][0, :, 0] += 1.0  # one of those that every verdict looks at
+    post["z"][0, :, 3] = 1
+    assert post.settled == []
+    assert "settled" not in post.verdict()
+    assert "Held up most by " in post.verdict()
+    assert "latent[0]" in post.verdict()
+    assert "treat roles" in verdict_headline(post)
+
+
+def test_predictions_settle_when_those_of_every_user_have() -> None:
+    """The verdict on everything looks at six users, that on predictions at those who differ
+    most."""
+    post = posterior(slow=False)
+    assert post.converged
+    assert post.settled == ["predictions", "roles", "parameters"]
+    assert "latent[19]" not in post._few_scalars
+    post = posterior(slow=False)
+    post["latent"][1, :500, 19] += 1.0
+    assert post.converged
+    assert post.verdict() == posterior(slow=False).verdict()
+    assert post.settled == ["roles", "parameters"]
+    said = post.verdict("predictions")
+    assert said.startswith("Predictions for the users of the fit have not settled: run ")
+    assert "Held up most by latent[19] (R-hat 1." in said
+    assert said.count("latent[") == 1
+
+
+def test_roles_settle_when_pairs_and_partitions_of_all_chains_agree() -> None:
+    """Four pairs of users are less certain than that on which the chains disagree."""
+    post = posterior(slow=False)
+    post["z"][0, :100, 29] = 0
+    pair = next(name for name in doubtful_scalars(post, "roles") if "29" in name)
+    assert pair not in post._few_scalars
+    assert post.converged
+    assert "roles" not in post.settled
+    assert f"Held up most by {pair} (R-hat " in post.verdict("roles")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dv.Posterior, "chain_distance", lambda _: 0.2)
+        post = posterior()
+        assert post.settled == ["predictions"]
+        assert "own partitions differ (mean distance 0.20)" in post.verdict("roles")
+        assert "own partitions differ" not in post.verdict("predictions")
+
+
+def test_partitions_that_never_change_have_settled() -> None:
+    post = posterior()
+    post["z"][:] = np.arange(N_USERS) % 3
+    assert not any(name.startswith("users") for name in post.scalars())
+    assert post.settled == ["predictions", "roles"]
+
+
+def test_nothing_is_said_to_have_settled_by_one_chain_or_few_draws() -> None:
+    one = posterior(n_chains=1, slow=False, n_draws=4000)
+    assert one.settled == []
+    assert one.verdict("roles").startswith("Roles have not settled: run longer (")
+    assert "One chain cannot show" in one.verdict("predictions")
+    assert "have settled" not in one.verdict()
+    few = posterior(n_draws=20)
+    assert few.settled == []
+    assert few.verdict("predictions") == few.verdict() == diagnostics.TOO_FEW
+
+
+def test_what_a_fit_does_not_have_cannot_be_asked_of() -> None:
+    with pytest.raises(InputError, match=r"of must be .* or None for all; got 'clusters'"):
+        posterior().verdict("clusters")  # type: ignore[arg-type]
+    with pytest.raises(AbsentError, match="no predictions: it has neither a behavior nor cells"):
+        posterior(latent=False).verdict("predictions")
+    assert posterior(latent=False).settled == ["roles"]
+    with pytest.raises(AbsentError, match="no roles: all users are in one cluster"):
+        posterior(n_clusters=1).verdict("roles")
+    approximated = posterior()
+    facts = ApproximationFacts([StartFacts(1.0, 3, 20, True, 1.0)] * 2, 1, 0.3)
+    approximated.tree.attrs["approximation"] = facts.to_json()
+    assert approximated.settled == []
+    with pytest.raises(InputError, match="judged as a whole: leave of out"):
+        approximated.verdict("roles")
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("latent[3, a.b]", "predictions"),
+        ("mean latent", "predictions"),
+        ("mean log noise_precision", "predictions"),
+        ("bdi.coefficients[0]", "predictions"),
+        ("features.cells[7]", "predictions"),
+        ("a parameter of a new family", "predictions"),
+        ("users 3 and 7 together", "roles"),
+        ("users 3 and 7 act alike", "roles"),
+        ("share of users who agree by looks", "roles"),
+        ("n_clusters", "parameters"),
+        ("log alpha", "parameters"),
+        ("log behavior.base_covariance[1]", "parameters"),
+        ("log bdi.typical_noise_precision", "parameters"),
+        ("categories.concentrations[0]", "parameters"),
+        ("log group_sd[0]", "parameters"),
+    ],
+)
+def test_scalars_are_of_groups(name: str, of: Group) -> None:
+    assert group_of(name) == of
+
+
+def test_more_scalars_are_of_thinned_draws() -> None:
+    post = posterior(n_draws=6000, slow=False)
+    for of in ("predictions", "roles"):
+        found = doubtful_scalars(post, of)
+        assert found
+        assert {values.shape for values in found.values()} == {(4, 1000)}
+        full = post.scalars(N_USERS)
+        for name in found.keys() & full.keys():
+            np.testing.assert_array_equal(found[name], full[name][:, ::6])
+    assert len(doubtful_scalars(post, "predictions")) == N_USERS

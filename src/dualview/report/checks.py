@@ -40,7 +40,11 @@ def diagnostics_section(post: Posterior, called: Vocabulary = THREADS) -> dict[s
         )
     return {
         "converged": post.converged,
-        "headline": words.verdict_headline(post.converged, post.approximation is not None),
+        "headline": words.verdict_headline(
+            post.converged,
+            post.approximation is not None,
+            diagnostics.settled_text(post.settled),
+        ),
         "verdict": post.verdict(),
         "rows": rows,
         "note": words.diagnostics_note(

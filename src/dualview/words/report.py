@@ -387,7 +387,8 @@ def calibration_alt(scores: dict[str, Any]) -> str:
     return f"Share of outcomes inside central intervals against their probability: {inside}."
 
 
-def verdict_headline(converged: bool, approximated: bool) -> str:
+def verdict_headline(converged: bool, approximated: bool, settled: str) -> str:
+    """The verdict in a sentence or two. settled: what is good of chains that are not, in words."""
     if approximated:
         found = "has converged, and the starts agree" if converged else "may not be the best one"
         return (
@@ -396,6 +397,8 @@ def verdict_headline(converged: bool, approximated: bool) -> str:
         )
     if converged:
         return "The chains agree with each other and are long enough for the results on this page."
+    if settled:
+        return f"{settled} Treat the rest as provisional."
     return (
         "The chains do not agree well enough yet: treat roles, sizes and intervals as provisional."
     )

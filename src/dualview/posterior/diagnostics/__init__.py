@@ -5,7 +5,7 @@ compares the first tenth of a chain with its second half.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dualview.chains.schedule import ConvergenceStatus
+from dualview.checks import words_text
 from dualview.errors import InputError
+from dualview.posterior.diagnostics.scalars import Group
 
 Array = NDArray[np.float64]
 Row = dict[str, float]
@@ -22,10 +24,21 @@ _LARGE_R_HAT = 100  # of chains that hardly move
 R_HAT_LIMIT = 1.01
 ESS_WANTED = 400
 FAR = 50.0  # times as long: that chains are so far from good says that an estimate means nothing
+FAR_APART = 0.1  # mean distance of the chains' own partitions
 TOO_FEW = (
     "Too few draws to tell whether the chains have converged: keep at least 100 per chain "
     "(n_draws)."
 )
+_GROUPS: dict[Group, str] = {
+    "roles": "roles",
+    "predictions": "predictions for the users of the fit",
+    "parameters": "parameters of the model",
+}
+_IN_WORDS = {
+    "n_clusters": "the number of clusters",
+    "log alpha": "the concentration alpha",
+    "log_joint": "the log joint density",
+}
 
 
 def _array_stats() -> Any:
@@ -38,7 +51,15 @@ def _array_stats() -> Any:
 def table(scalars: Mapping[str, Array], brief: bool = False) -> pd.DataFrame:
     """A row per scalar: mean, sd, R̂, bulk and tail effective size; unless brief, Geweke's z and
     autocorrelation time too."""
-    rows = {name: row(np.asarray(values, dtype=float), brief) for name, values in scalars.items()}
+    return frame(
+        {name: row(np.asarray(values, dtype=float), brief) for name, values in scalars.items()}
+    )
+
+
+def frame(rows: Mapping[str, Row]) -> pd.DataFrame:
+    """Rows by name as a table, of which there may be none."""
+    if not rows:
+        return pd.DataFrame(columns=["r_hat", "ess_bulk", "ess_tail"], dtype=float)
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
@@ -170,19 +191,36 @@ def are_too_few(n_draws: int) -> bool:
 
 def status(diagnostics: pd.DataFrame) -> ConvergenceStatus:
     """Whether all diagnostics are within their limits, the worst of them, and how much longer the
-    chains should have been.
+    chains should have been. A table without rows is of what never changes.
 
     In chains that have reached their equilibrium, R̂ - 1 falls with their length as effective sizes
     grow.
     """
-    r_hat, ess = (
-        float(diagnostics["r_hat"].max()),
-        float(diagnostics[["ess_bulk", "ess_tail"]].to_numpy().min()),
-    )
+    if diagnostics.empty:
+        return ConvergenceStatus(True, 1.0, math.inf, 0.0)
     if not diagnostics["r_hat"].notna().all():
         return ConvergenceStatus(False, math.nan, math.nan, math.inf)
-    times = max((r_hat - 1.0) / (R_HAT_LIMIT - 1.0), ESS_WANTED / max(ess, 1.0))
-    return ConvergenceStatus(r_hat < R_HAT_LIMIT and ess >= ESS_WANTED, r_hat, ess, times)
+    r_hat, ess = float(diagnostics["r_hat"].max()), float(_sizes(diagnostics).min())
+    good = r_hat < R_HAT_LIMIT and ess >= ESS_WANTED
+    return ConvergenceStatus(good, r_hat, ess, float(_times(diagnostics).max()))
+
+
+def _sizes(diagnostics: pd.DataFrame) -> "pd.Series[float]":
+    """The effective size of each scalar, in the bulk or in the tails."""
+    return diagnostics[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
+
+
+def _times(diagnostics: pd.DataFrame) -> "pd.Series[float]":
+    """How many times as long the chains should have been for each scalar."""
+    by_size = ESS_WANTED / _sizes(diagnostics).clip(lower=1.0)
+    return by_size.clip(lower=(diagnostics["r_hat"] - 1.0) / (R_HAT_LIMIT - 1.0))
+
+
+def out_of_bounds(diagnostics: pd.DataFrame) -> pd.DataFrame:
+    """The scalars that are not within their limits, those first that need the longest chains."""
+    inside = (diagnostics["r_hat"] < R_HAT_LIMIT) & (_sizes(diagnostics) >= ESS_WANTED)
+    outside = diagnostics[~inside]
+    return outside.loc[_times(outside).sort_values(ascending=False, kind="stable").index]
 
 
 def verdict(
@@ -190,49 +228,72 @@ def verdict(
     n_chains: int,
     chain_distance: Callable[[], float | None] = lambda: None,
     longer: str = "run longer (n_warmup, n_draws)",
+    settled: Callable[[], Sequence[Group]] = lambda: (),
+    of: Group | None = None,
 ) -> tuple[bool, str]:
-    """Whether the run can be trusted, and one readable paragraph: what to do, and what has not
-    converged.
+    """Whether the run can be trusted, and one readable paragraph: what to do, what has settled, and
+    what holds the run up.
 
-    chain_distance: asked where something has not converged. longer: how much, and by which
-    settings.
+    chain_distance and settled, the groups of scalars that are within their limits: asked where
+    something is not. The distance counts as a part of the roles. longer: how much, and by which
+    settings. of: the group that the diagnostics are of; None for the whole run.
     """
     if diagnostics["r_hat"].isna().any():
         return False, TOO_FEW
-    apart = diagnostics[diagnostics["r_hat"] >= R_HAT_LIMIT]
-    few = diagnostics[diagnostics[["ess_bulk", "ess_tail"]].min(axis=1) < ESS_WANTED]
-    parts = []
-    if len(apart):
-        worst = apart["r_hat"].sort_values(ascending=False)
-        parts.append(
-            f"the chains disagree on {_names(list(worst.index))} (largest R-hat "
-            f"{_r_hat_text(worst.iloc[0])}, "
-            f"wanted below {R_HAT_LIMIT})"
-        )
-    if len(few):
-        least = few[["ess_bulk", "ess_tail"]].min(axis=1).sort_values()
-        parts.append(
-            f"too few effective draws of {_names(list(least.index))} (least {least.iloc[0]:.0f}, "
-            f"wanted {ESS_WANTED})"
-        )
-    if n_chains == 1:
-        parts.append("one chain cannot show whether others would find the same clusters")
-    if not parts:
+    held_up = out_of_bounds(diagnostics)
+    modes = _modes_text(chain_distance()) if len(held_up) or of == "roles" else ""
+    subject = "" if of is None else _sentence(_GROUPS[of])
+    if not len(held_up) and not modes and n_chains > 1:
+        good = f"{subject} have settled" if subject else "Converged"
         return (
             True,
-            f"Converged: R-hat below {R_HAT_LIMIT} and at least {ESS_WANTED} effective draws of "
+            f"{good}: R-hat below {R_HAT_LIMIT} and at least {ESS_WANTED} effective draws of "
             "everything looked at.",
         )
-    held_up = "; ".join(parts)
-    chains = "" if n_chains >= 4 else " Use at least four chains."
-    text = f"Not converged: {longer}.{chains} {held_up[0].upper()}{held_up[1:]}."
-    distance = chain_distance()
-    if distance is not None and distance > 0.1:
-        text += (
-            f" The chains' own partitions differ (mean distance {distance:.2f}): they "
-            "may sit in different modes."
-        )
-    return False, f"{text} Look at plots.traces."
+    parts = [f"{subject} have not settled: {longer}." if subject else f"Not converged: {longer}."]
+    if n_chains < 4:
+        parts.append("Use at least four chains.")
+    if len(held_up):
+        parts.append(_held_up_text(held_up, settled()))
+    if n_chains == 1:
+        parts.append("One chain cannot show whether others would find the same clusters.")
+    return False, " ".join(part for part in (*parts, modes, "Look at plots.traces.") if part)
+
+
+def settled_text(settled: Sequence[Group]) -> str:
+    """What has settled, and what that means; nothing where nothing has."""
+    if not settled:
+        return ""
+    what = words_text([called for of, called in _GROUPS.items() if of in settled])
+    return f"{_sentence(what)} have settled: longer chains would hardly change them."
+
+
+def _held_up_text(held_up: pd.DataFrame, settled: Sequence[Group]) -> str:
+    """What has settled, and which scalars have not, the worst with its diagnostics."""
+    first, *others = [_IN_WORDS.get(str(name), str(name)) for name in held_up.index]
+    numbers = (
+        f"R-hat {_r_hat_text(held_up['r_hat'].iloc[0])}, wanted below {R_HAT_LIMIT}; "
+        f"{_sizes(held_up).iloc[0]:.0f} effective draws, wanted {ESS_WANTED}"
+    )
+    if settled and not others:
+        return f"{settled_text(settled)} Only {first} has not settled ({numbers})."
+    then = f", then by {_names(others)}" if others else ""
+    slowest = f"Held up most by {first} ({numbers}){then}."
+    return f"{settled_text(settled)} {slowest}" if settled else slowest
+
+
+def _modes_text(distance: float | None) -> str:
+    """That chains may sit in different modes, where their partitions are far apart."""
+    if distance is None or distance <= FAR_APART:
+        return ""
+    return (
+        f"The chains' own partitions differ (mean distance {distance:.2f}): they may sit in "
+        "different modes."
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def longer_text(times: float, settings: str, seconds: float | None) -> str:

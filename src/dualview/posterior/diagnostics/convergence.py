@@ -1,8 +1,9 @@
 """Whether the draws of all chains can be trusted: diagnostics by scalar, and a verdict in words."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,11 @@ from numpy.typing import NDArray
 from dualview.chains.progress import Watcher
 from dualview.chains.schedule import ConvergenceStatus, Length
 from dualview.chains.storage import Record
+from dualview.errors import AbsentError, InputError
 from dualview.posterior import diagnostics
 from dualview.posterior import partition as partitions
 from dualview.posterior.diagnostics import Row
-from dualview.posterior.diagnostics.scalars import scalars
+from dualview.posterior.diagnostics.scalars import Group, doubtful_scalars, group_of, scalars
 from dualview.posterior.draws.fit_facts import FitFacts
 
 Array = NDArray[np.float64]
@@ -34,19 +36,30 @@ class Convergence(FitFacts):
     def diagnostics(self) -> pd.DataFrame:
         """A row per scalar that does not depend on how clusters are numbered.
 
-        Columns: mean, sd, r_hat, ess_bulk, ess_tail, geweke_z, autocorrelation_time (in draws).
+        Columns: mean, sd, r_hat, ess_bulk, ess_tail, geweke_z, autocorrelation_time (in draws), and
+        of: "predictions", "roles" or "parameters", what :meth:`verdict` may be asked of.
         """
-        return diagnostics.table(self.scalars())
+        table = diagnostics.table(self.scalars())
+        return table.assign(of=[group_of(str(name)) for name in table.index])
 
     def scalars(self, n_anchors: int = _ANCHORS) -> dict[str, Array]:
         """What diagnostics look at, by name, each (chain, draw); latent coefficients of n_anchors
         users, spread evenly."""
         return scalars(self, n_anchors)
 
-    def verdict(self) -> str:
+    def verdict(self, of: Group | None = None) -> str:
         """One paragraph: has it converged, and if not, what to do; and which chains failed, where
-        some did."""
-        text = self.judged[1]
+        some did.
+
+        of: "predictions", what outcomes of the users of the fit depend on, first of all their
+        latent coefficients; "roles", who is in one cluster with whom; or "parameters", all else,
+        such as the number of clusters. By default all of them.
+
+        The limits are the same. Predictions and roles are looked at more closely than by default:
+        among all users, or a few hundred to two thousand of very many, at those whose half chains
+        differ most. Predictions for new users depend on everything.
+        """
+        text = self._judged_of(of)[1]
         return text if self.failures is None else f"{text} {self.failures}"
 
     @property
@@ -69,16 +82,25 @@ class Convergence(FitFacts):
         """Diagnostics of the scalars that the verdict has looked at so far, by name."""
         return {}
 
-    def _brief(self, names: list[str]) -> pd.DataFrame:
-        """Brief diagnostics of some of these scalars; of each they are made once."""
-        for name in names:
+    def _brief(self, chosen: Mapping[str, Array]) -> pd.DataFrame:
+        """Brief diagnostics of scalars; of each they are made once."""
+        for name, values in chosen.items():
             if name not in self.rows:
-                self.rows[name] = diagnostics.row(self._few_scalars[name], brief=True)
-        return pd.DataFrame.from_dict({name: self.rows[name] for name in names}, orient="index")
+                self.rows[name] = diagnostics.row(values, brief=True)
+        return diagnostics.frame({name: self.rows[name] for name in chosen})
 
     @property
     def _table(self) -> pd.DataFrame:
-        return self._brief(list(self._few_scalars))
+        return self._brief(self._few_scalars)
+
+    def _table_of(self, of: Group) -> pd.DataFrame:
+        """Brief diagnostics of what the verdict looks at of a group; where that is good, of more of
+        it."""
+        few = {name: own for name, own in self._few_scalars.items() if group_of(name) == of}
+        table = self._brief(few)
+        if of == "parameters" or not diagnostics.status(table).good:
+            return table
+        return self._brief(doubtful_scalars(self, of) | few)
 
     @cached_property
     def judged(self) -> tuple[bool, str]:
@@ -89,8 +111,58 @@ class Convergence(FitFacts):
         if diagnostics.are_too_few(self.n_chains * self.n_draws):
             return False, diagnostics.TOO_FEW
         return diagnostics.verdict(
-            self._table, self.n_chains, self.chain_distance, self._longer_text(None)
+            self._table,
+            self.n_chains,
+            self.chain_distance,
+            self._longer_text(None),
+            lambda: self.settled,
         )
+
+    def _judged_of(self, of: Group | None) -> tuple[bool, str]:
+        """Whether what is asked of has settled, and that in words."""
+        if of is None:
+            return self.judged
+        self._check_group(of)
+        few = diagnostics.are_too_few(self.n_chains * self.n_draws)
+        if few or self._table["r_hat"].isna().any():
+            return False, diagnostics.TOO_FEW
+        table = self._table_of(of)
+        distance = self.chain_distance if of == "roles" else lambda: None
+        longer = self._longer_text(None, diagnostics.status(table).times)
+        return diagnostics.verdict(table, self.n_chains, distance, longer, of=of)
+
+    def _check_group(self, of: Group) -> None:
+        """Raise where the verdict cannot be asked of a group."""
+        if of not in get_args(Group):
+            raise InputError(
+                f'of must be "predictions", "roles", "parameters", or None for all; got {of!r}.'
+            )
+        if self.approximation is not None:
+            raise InputError(
+                f"of={of!r} is for draws of chains. These come from a variational approximation, "
+                "which is judged as a whole: leave of out."
+            )
+        if of in self._absent:
+            raise AbsentError(f"This fit has no {of}: {self._absent[of]}.")
+
+    @property
+    def _absent(self) -> dict[Group, str]:
+        """Why the verdict cannot be asked of some groups."""
+        found: dict[Group, str] = {}
+        if "latent" not in self and "features.cells" not in self:
+            found["predictions"] = "it has neither a behavior nor cells to impute"
+        if self.spec.n_clusters == 1:
+            found["roles"] = "all users are in one cluster"
+        return found
+
+    @cached_property
+    def settled(self) -> list[Group]:
+        """Which of "predictions", "roles" and "parameters" have settled, as :meth:`verdict` says of
+        each; none with a single chain, and none of a variational approximation."""
+        if self.approximation is not None or self.n_chains == 1:
+            return []
+        present = [of for of in get_args(Group) if of not in self._absent]
+        return [of for of in present if self._judged_of(of)[0]]
 
     def seconds_more(self) -> float | None:
         """Seconds after which chains that continue like this will have converged; None where that
@@ -108,15 +180,18 @@ class Convergence(FitFacts):
             return text
         return text.replace(self._longer_text(None), self._longer_text(seconds), 1)
 
-    def _longer_text(self, seconds: float | None) -> str:
-        """How much longer the chains should be, by which settings, and how long it takes."""
+    def _longer_text(self, seconds: float | None, times: float | None = None) -> str:
+        """How much longer the chains should be, by which settings, and how long it takes. times:
+        how many times as long, by default for everything to converge."""
         length, settings = self.length, "n_warmup, n_draws"
         if length is not None and length.ended != "length":
             settings = "max_time, max_draws"
             if seconds and self.pace is not None:
                 total = seconds + length.n_iterations * self.pace
                 settings = f"max_time={math.ceil(total)}, max_draws"
-        return diagnostics.longer_text(self.convergence_status().times, settings, seconds)
+        if times is None:
+            times = self.convergence_status().times
+        return diagnostics.longer_text(times, settings, seconds)
 
     def chain_distance(self) -> float | None:
         """Mean variation of information between the chains' own partition estimates, as a share of
@@ -179,7 +254,7 @@ class ConvergenceMonitor:
     def _brief_status(self, post: Convergence) -> ConvergenceStatus:
         found: list[ConvergenceStatus] = []
         for name in sorted(post._few_scalars, key=lambda name: name != self._worst):
-            found.append(diagnostics.status(post._brief([name])))
+            found.append(diagnostics.status(post._brief({name: post._few_scalars[name]})))
             if not found[-1].good:
                 self._worst = name
                 return found[-1]

@@ -1,6 +1,8 @@
-"""Scalars that do not depend on how clusters are numbered, for diagnostics and traces."""
+"""Scalars that do not depend on how clusters are numbered, for diagnostics and traces, and what
+each of them is of: predictions, roles, or parameters."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +12,64 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Pairs = list[tuple[int, int]]
+Group = Literal["predictions", "roles", "parameters"]
+
+_PARAMETERS = {  # on which outcomes of known users do not depend, given their latent coefficients
+    "n_clusters",
+    "alpha",
+    "log_joint",
+    "agreement",
+    "base_mean",
+    "base_dof",
+    "base_precision",
+    "base_covariance",
+    "concentrations",
+    "group_sd",
+    "slopes",
+    "slope_precision",
+    "typical_noise_precision",
+}
+_BY_USER = {"z", "z_behavior", "z_tables", "agrees", "latent"}
+_N_DOUBTFUL, _N_DOUBTFUL_PAIRS = 40, 20
+_MOST_COEFFICIENTS, _MOST_USERS = 2000, 200  # among which these are looked for
+_DRAWS = 4000  # of all chains together, about, and at least so many of each:
+_LEAST_DRAWS = 100
 
 
-def anchor_pairs(z: NDArray[np.integer], n_pairs: int = 4, n_looked_at: int = 200) -> Pairs:
-    """Pairs of users whose being together is least certain, from up to n_looked_at users, no user
-    twice."""
-    users = np.unique(np.linspace(0, z.shape[1] - 1, min(z.shape[1], n_looked_at)).astype(int))
-    sample = z[:: max(1, len(z) // 500)][:, users]
-    together = np.mean([np.equal.outer(draw, draw) for draw in sample], axis=0)
-    doubt = np.triu(0.25 - (together - 0.5) ** 2, 1)
+def group_of(name: str) -> Group:
+    """What a scalar is of. One whose name says nothing is of the predictions, which then settle
+    later rather than sooner."""
+    if name.startswith(("users ", "share of users ")):
+        return "roles"
+    own = _own_name(name.removeprefix("mean ").removeprefix("log ").split("[")[0])
+    return "parameters" if own in _PARAMETERS else "predictions"
+
+
+def anchor_pairs(z: NDArray[np.integer], n_pairs: int = 4) -> Pairs:
+    """Pairs of users whose being together is least certain in draws (draw, user), from up to 200
+    users, no user twice."""
+    users = _spread_evenly(z.shape[1], _MOST_USERS)
+    together = _share_together(z[:: max(1, len(z) // 500)][:, users])
+    return _first_pairs(users, 0.25 - (together - 0.5) ** 2, n_pairs)
+
+
+def _doubtful_pairs(z: NDArray[np.integer]) -> Pairs:
+    """Pairs of users whose half chains differ most in how often they are together in draws (chain,
+    draw, user), from up to 200 users, no user twice."""
+    users = _spread_evenly(z.shape[2], _MOST_USERS)
+    halves = _halves(z[:, :: _stride(z, 1000)][:, :, users])
+    spread = np.var([_share_together(half) for half in halves], axis=0)
+    return _first_pairs(users, spread, _N_DOUBTFUL_PAIRS)
+
+
+def _share_together(z: NDArray[np.integer]) -> Array:
+    """Share of the draws (draw, user) in which two users are together, for all pairs."""
+    return np.asarray(np.mean([np.equal.outer(draw, draw) for draw in z], axis=0))
+
+
+def _first_pairs(users: NDArray[np.integer], doubt: Array, n_pairs: int) -> Pairs:
+    """The pairs of users with the largest doubt (users, users), no user twice."""
+    doubt = np.triu(doubt, 1)
     pairs: Pairs = []
     for _ in range(min(n_pairs, len(users) // 2)):
         i, j = np.unravel_index(int(np.argmax(doubt)), doubt.shape)
@@ -26,6 +77,23 @@ def anchor_pairs(z: NDArray[np.integer], n_pairs: int = 4, n_looked_at: int = 20
         for taken in (i, j):
             doubt[taken, :] = doubt[:, taken] = -1.0
     return pairs
+
+
+def _spread_evenly(n: int, most: int) -> NDArray[np.integer]:
+    """Up to so many of n positions, evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+
+
+def _stride(drawn: NDArray[Any], wanted: int) -> int:
+    """Every how many draws of each chain (chain, draw, …) make about as many as are wanted."""
+    n_chains, n_draws = drawn.shape[:2]
+    return max(1, n_draws // max(_LEAST_DRAWS, wanted // n_chains))
+
+
+def _halves(drawn: NDArray[Any]) -> NDArray[Any]:
+    """The halves of chains (chain, draw, …), as twice as many chains."""
+    n = drawn.shape[1] // 2
+    return np.concatenate([drawn[:, :n], drawn[:, n : 2 * n]])
 
 
 def scalars(post: "FitFacts", n_anchors: int) -> dict[str, Array]:
@@ -36,10 +104,48 @@ def scalars(post: "FitFacts", n_anchors: int) -> dict[str, Array]:
         if _own_name(name) == "group_effects":
             anchored |= _some_of(post, name, n_anchors)
     parts = post.latent_names if "latent" in post else []
-    z, latent, places = _users(post)
-    ids = post.user_ids
-    of_users = _of_users(z, latent, [ids[place] for place in places], n_anchors, parts)
-    return _common(post) | anchored | of_users | _of_agreement(post)
+    return (
+        _common(post) | anchored | _of_users(*_users(post), n_anchors, parts) | _of_agreement(post)
+    )
+
+
+def doubtful_scalars(post: "FitFacts", of: Group) -> dict[str, Array]:
+    """Scalars of the predictions or of the roles by name, each (chain, draw): of all users, or of
+    very many, those whose half chains differ most. Draws are thinned to some thousands."""
+    z, latent, ids = _users(post)
+    stride = _stride(z, _DRAWS)
+    if of == "roles":
+        found = _of_pairs(z[:, ::stride], _doubtful_pairs(z), ids, "together")
+        if "z_behavior" in post and post.summary is None:
+            acts = post["z_behavior"]
+            found |= _of_pairs(acts[:, ::stride], _doubtful_pairs(acts), ids, "act alike")
+        return found
+    found = {}
+    if latent is not None:
+        parts = post.latent_names
+        users = _spread_evenly(len(ids), max(1, _MOST_COEFFICIENTS // len(parts)))
+        drawn = latent[:, ::stride][:, :, users].reshape(*z[:, ::stride].shape[:2], -1)
+        names = [_latent_name(ids[i], part, parts) for i in users for part in parts]
+        found |= {names[j]: drawn[..., j] for j in _doubtful_columns(drawn)}
+    for name in post.names if post.summary is None else ():
+        if name not in _BY_USER and group_of(name) == "predictions" and post[name].ndim == 3:
+            chosen = _spread_evenly(post[name].shape[2], _MOST_COEFFICIENTS)
+            drawn = post[name][:, ::stride][:, :, chosen]
+            found |= {f"{name}[{chosen[j]}]": drawn[..., j] for j in _doubtful_columns(drawn)}
+    return found
+
+
+def _doubtful_columns(drawn: Array) -> list[int]:
+    """Columns of draws (chain, draw, n) whose half chains differ most in how often they are above
+    the median of all."""
+    above = drawn > np.median(drawn, axis=(0, 1))
+    spread = _halves(above).astype(float).mean(axis=1).var(axis=0)
+    return [int(j) for j in np.argsort(-spread, kind="stable")[:_N_DOUBTFUL]]
+
+
+def _latent_name(user: str, part: str, parts: Sequence[str]) -> str:
+    """Of one of the parts of a user's latent vector."""
+    return f"latent[{user}]" if len(parts) == 1 else f"latent[{user}, {part}]"
 
 
 def _own_name(name: str) -> str:
@@ -58,26 +164,23 @@ def _of_agreement(post: "FitFacts") -> dict[str, Array]:
         return {
             f"share of users who agree by {name}": agrees[..., t] for t, name in enumerate(names)
         }
-    acts, ids = post["z_behavior"], post.user_ids
-    result = {"share of users who agree": agrees}
-    for i, j in anchor_pairs(acts.reshape(-1, acts.shape[2])):
-        together = (acts[..., i] == acts[..., j]).astype(float)
-        if np.ptp(together) > 0:
-            result[f"users {ids[i]} and {ids[j]} act alike"] = together
-    return result
+    acts = post["z_behavior"]
+    pairs = anchor_pairs(acts.reshape(-1, acts.shape[2]))
+    together = _of_pairs(acts, pairs, post.user_ids, "act alike")
+    return {"share of users who agree": agrees} | together
 
 
-def _users(post: "FitFacts") -> tuple[NDArray[np.integer], Array | None, NDArray[np.integer]]:
-    """Clusters (chain, draw, user), latent vectors (chain, draw, user, q) or None, and which users:
-    of a summary, some."""
-    summary = post.summary
+def _users(post: "FitFacts") -> tuple[NDArray[np.integer], Array | None, list[str]]:
+    """Clusters (chain, draw, user), latent vectors (chain, draw, user, q) or None, and the ids of
+    these users: of a summary, some."""
+    summary, ids = post.summary, post.user_ids
     if summary is not None and "z" in summary:
-        z, places = summary["z"].values, summary["anchor"].values
+        z, ids = summary["z"].values, [ids[user] for user in summary["anchor"].values]
         latent = summary["latent"].values if "latent" in summary else None
     else:
-        z, places = post["z"], np.arange(post["z"].shape[2])
+        z = post["z"]
         latent = np.asarray(post["latent"]) if "latent" in post else None
-    return z, None if latent is None else latent.reshape(*z.shape, -1), places
+    return z, None if latent is None else latent.reshape(*z.shape, -1), ids
 
 
 def _of_users(
@@ -96,15 +199,22 @@ def _of_users(
             "mean latent" if single else f"mean latent[{part}]": means[..., d]
             for d, part in enumerate(parts)
         }
-        for i in np.unique(np.linspace(0, len(ids) - 1, min(len(ids), n_anchors)).astype(int)):
+        for i in _spread_evenly(len(ids), n_anchors):
             for d, part in enumerate(parts):
-                name = f"latent[{ids[i]}]" if single else f"latent[{ids[i]}, {part}]"
-                result[name] = latent[:, :, i, d]
-    for i, j in anchor_pairs(z.reshape(-1, z.shape[2])):
+                result[_latent_name(ids[i], part, parts)] = latent[:, :, i, d]
+    return result | _of_pairs(z, anchor_pairs(z.reshape(-1, z.shape[2])), ids, "together")
+
+
+def _of_pairs(
+    z: NDArray[np.integer], pairs: Pairs, ids: Sequence[str], what: str
+) -> dict[str, Array]:
+    """Whether pairs of users have the same cluster who have it in some draws only."""
+    found = {}
+    for i, j in pairs:
         together = (z[..., i] == z[..., j]).astype(float)
         if np.ptp(together) > 0:
-            result[f"users {ids[i]} and {ids[j]} together"] = together
-    return result
+            found[f"users {ids[i]} and {ids[j]} {what}"] = together
+    return found
 
 
 def _some_of(post: "FitFacts", name: str, n_anchors: int) -> dict[str, Array]:
@@ -113,16 +223,13 @@ def _some_of(post: "FitFacts", name: str, n_anchors: int) -> dict[str, Array]:
     if name not in post or post.summary is not None:
         return {}
     drawn = post[name]
-    chosen = np.unique(
-        np.linspace(0, drawn.shape[2] - 1, min(drawn.shape[2], n_anchors)).astype(int)
-    )
-    return {f"{name}[{i}]": drawn[..., i] for i in chosen}
+    return {f"{name}[{i}]": drawn[..., i] for i in _spread_evenly(drawn.shape[2], n_anchors)}
 
 
 def _common(post: "FitFacts") -> dict[str, Array]:
     """What all users have in common."""
     result: dict[str, Array] = {}
-    skipped = {"z", "z_behavior", "z_tables", "agrees", "latent", "features.cells"}
+    skipped = {*_BY_USER, "features.cells"}
     logarithms = {
         "alpha",
         "noise_precision",
