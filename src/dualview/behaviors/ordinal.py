@@ -47,7 +47,7 @@ class OrdinalOutcomes(PerUser):
 
     Notes
     -----
-    Cut points c_1 < … < c_{L−1} are learnt; their prior is that of ordered draws from the logistic
+    Cut points c_1 < … < c_{L−1} are learned; their prior is that of ordered draws from the logistic
     distribution. With an intercept, the cut point in the middle stays at the logit of the share of
     levels up to it: users' intercepts say the rest. Latent vectors have the constants m = 0 and Σ =
     I for columns scaled to a standard deviation of 1.
