@@ -36,8 +36,7 @@ from dualview.report.model_fit import model_fit_section
 from dualview.report.settings import settings_section
 from dualview.report.words import sentence, vocabulary
 from dualview.runs.about_answers import read_about
-from dualview.runs.run import load_run
-from dualview.runs.summary_file import summary_of_run
+from dualview.runs.run import load_run, summary_of_run
 from dualview.words.clusters import n_at_length
 from dualview.words.numbers import decimals, estimate, number, rounded, share
 
