@@ -24,10 +24,8 @@ _SINGULAR = 1e-8  # a correlation matrix with a smaller eigenvalue counts as sin
 _DEPENDENT = 1e-10  # the same of columns that are linearly dependent
 _FEW_NODES, _NODES = (np.polynomial.legendre.leggauss(n) for n in (5, 20))
 _FLAT = 0.5  # fall in log density over an interval up to which a few nodes are enough
-_NARROW, _FAR = (
-    1.0,
-    3.0,
-)  # in standard deviations: where moments of a truncated normal distribution are integrated by nodes  # noqa: E501
+# In standard deviations: where moments of a truncated normal distribution are integrated by nodes.
+_NARROW, _FAR = 1.0, 3.0
 _BATCH = 1_000_000  # numbers in the precisions of patterns that are worked on at a time
 _NEGLIGIBLE = 80.0  # twice the fall in log density after which a tail is left out
 

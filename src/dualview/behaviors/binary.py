@@ -128,10 +128,11 @@ class PairwiseChoices(BinaryOutcomes):
 
     Examples
     --------
-    >>> choices = PairwiseChoices([0, 0, 1], winner=[0, 1, 2], loser=[1, 2, 0], items=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> items = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    >>> choices = PairwiseChoices([0, 0, 1], winner=[0, 1, 2], loser=[1, 2, 0], items=items)
     >>> len(choices), choices.n_observations, choices.n_dims
     (2, 3, 2)
-    """  # noqa: E501
+    """
 
     observations = "choices"
     _described_items: list[str] | str | None = None  # of a fit that was saved

@@ -57,10 +57,11 @@ class OrdinalOutcomes(PerUser):
 
     Examples
     --------
-    >>> behavior = OrdinalOutcomes([0, 0, 1, 1], [[1.0], [2.0], [1.0], [3.0]], [1, 3, 2, 5], levels=[1, 2, 3, 4, 5])
+    >>> design = [[1.0], [2.0], [1.0], [3.0]]
+    >>> behavior = OrdinalOutcomes([0, 0, 1, 1], design, [1, 3, 2, 5], levels=[1, 2, 3, 4, 5])
     >>> behavior.n_observations, behavior.levels.names
     (4, ('1', '2', '3', '4', '5'))
-    """  # noqa: E501
+    """
 
     levels: Levels
     _intercept: bool

@@ -133,10 +133,11 @@ class UserRegression(PerUser):
 
     Examples
     --------
-    >>> behavior = UserRegression([0, 0, 1], [[0.0], [1.0], [1.0]], [1.0, 2.0, 3.0], intercept=True, n_users=3)
+    >>> design, outcome = [[0.0], [1.0], [1.0]], [1.0, 2.0, 3.0]
+    >>> behavior = UserRegression([0, 0, 1], design, outcome, intercept=True, n_users=3)
     >>> len(behavior), behavior.n_observations, behavior.names
     (3, 3, ['intercept', 'x0'])
-    """  # noqa: E501
+    """
 
     observations = "observations"
 

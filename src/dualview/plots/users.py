@@ -130,11 +130,11 @@ def latent(
     >>> from dualview import plots
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> model = dv.DualViewMixture(n_clusters=1, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> model = dv.DualViewMixture(1, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
     >>> model = model.fit(None, behavior)
     >>> plots.latent(model, truth=forum.latent).get_ylabel()
     'latent coefficient'
-    """  # noqa: E501
+    """
     name, median, interval = _latent_part(model, part, probability)
     low, high = interval.T
     true = _truth(truth, len(low))
