@@ -52,9 +52,16 @@ class LostChainsError(AssertionError):
     """More chains left the range of numbers than rounding explains."""
 
 
-def mutate(kernel: Any, old: str = "", new: str = "", /, **pieces: Any) -> Any:
-    """The compiled function with a piece of its source replaced, and some of the global names it
-    uses standing for something else; not cached on disk."""
+def mutate(kernel: Any, /, *how: Any, **pieces: Any) -> Any:
+    """The compiled function with a piece of its source replaced by another, or with changes of
+    functions that it uses, however deep; and some of the global names it uses standing for
+    something else. Not cached on disk."""
+    if how and not isinstance(how[0], str):
+        substitute = _Substitution(how)
+        result = substitute(kernel)
+        substitute.check()
+        return result
+    old, new = how or ("", "")
     function = kernel.py_func
     name, scope = function.__name__, {**function.__globals__, **pieces}
     missing = set(pieces) - set(function.__code__.co_names)
@@ -72,39 +79,25 @@ Change = tuple[Any, Any]
 
 
 def changed(kernel: Any, *replaced: str, **pieces: Any) -> Change:
-    """A change for ``install``: the compiled function, and what ``mutate`` makes of it."""
+    """A compiled function, and what ``mutate`` makes of it, which is to stand for it."""
     return kernel, mutate(kernel, *replaced, **pieces)
 
 
-def by_blocks(monkeypatch: pytest.MonkeyPatch, n_users: int = 2) -> None:
+def by_blocks(monkeypatch: pytest.MonkeyPatch, *changes: Change, n_users: int = 2) -> None:
     """Run a step move by move, with n_users users at a time, as is done with very many, and go
-    through their threads."""
-    monkeypatch.setattr(assignment, "BLOCK", n_users)
-    monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 0)
-
-
-def install(monkeypatch: pytest.MonkeyPatch, *changes: Change) -> None:
-    """Compiled functions stand for others in all moves of a step that runs by blocks, however deep
-    they are in it.
+    through their threads. Changes: functions that stand for others in all moves, however deep.
 
     Every function on the way is compiled anew and not cached. Compiled code outside such a step has
     the functions that it had.
     """
+    monkeypatch.setattr(assignment, "BLOCK", n_users)
+    monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 0)
     substitute = _Substitution(changes)
     moves = tuple(move if move in engine._BY_BLOCKS else substitute(move) for move in steps.MOVES)
     monkeypatch.setattr(steps, "MOVES", moves)
     for name, value in substitute.replacements(vars(blocks)).items():
         monkeypatch.setattr(blocks, name, value)
     substitute.check()
-
-
-def substituted(kernel: Any, *changes: Change) -> Any:
-    """One compiled function with others standing for those it uses, however deep; not cached on
-    disk."""
-    substitute = _Substitution(changes)
-    result = substitute(kernel)
-    substitute.check()
-    return result
 
 
 class _Substitution:
@@ -136,8 +129,7 @@ class _Substitution:
 
     def _made(self, thing: Any) -> Any:
         if isinstance(thing, types.ModuleType):
-            new = self.replacements(vars(thing)) if thing.__name__.startswith("dualview.") else {}
-            return _View(thing, new) if new else thing
+            return self._module(thing) if thing.__name__.startswith("dualview.") else thing
         if isinstance(thing, Dispatcher):
             new = self._used(thing.py_func)
             return mutate(thing, **new) if new else thing
@@ -149,13 +141,26 @@ class _Substitution:
             return self._verb(thing)
         return thing
 
+    def _module(self, module: types.ModuleType) -> types.ModuleType:
+        """A module, or one like it some of whose names stand for something else."""
+        parts = self.replacements(vars(module))
+        if not parts:
+            return module
+        twin = types.ModuleType(module.__name__)
+        vars(twin).update({**vars(module), **parts})
+        return twin
+
     def _used(self, function: Any) -> dict[str, Any]:
         """What changes among the globals of a function; of a module it uses only what it names."""
         names = function.__code__.co_names
+        before = {
+            name: function.__globals__[name] for name in names if name in function.__globals__
+        }
         return {
             name: new
-            for name, new in self.replacements(_globals_of(function)).items()
-            if not isinstance(new, _View) or any(part in names for part in new.parts)
+            for name, new in self.replacements(before).items()
+            if not isinstance(new, types.ModuleType)
+            or any(vars(new).get(part) is not vars(before[name]).get(part) for part in names)
         }
 
     def replacements(self, names: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,27 +202,6 @@ class _Substitution:
         for kind, function in functions.items():
             kinds.register(kind, **{stub.__name__: self(function)})
         return dispatch.verb(stub, self(call.default))
-
-
-def _globals_of(function: Any) -> dict[str, Any]:
-    """The globals that a function uses, by name."""
-    return {
-        name: function.__globals__[name]
-        for name in function.__code__.co_names
-        if name in function.__globals__
-    }
-
-
-class _View(types.ModuleType):
-    """A module some of whose names stand for something else."""
-
-    def __init__(self, module: types.ModuleType, parts: Mapping[str, Any]) -> None:
-        super().__init__(module.__name__)
-        self.__dict__.update(parts)
-        self.parts, self._module = parts, module
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
 
 
 def misfit(factor: NDArray[np.float64], base_covariance: NDArray[np.float64]) -> float:
@@ -707,8 +691,7 @@ def mutant_tests(
         found = mutants[mutant]
         change, of = found if isinstance(found, tuple) else (found, name)
         if block:
-            by_blocks(monkeypatch, block)
-            install(monkeypatch, *change())
+            by_blocks(monkeypatch, *change(), n_users=block)
         else:
             change(monkeypatch)
         assert_rejected(models[of](), 0, **{**run, **own.get(mutant, {})})

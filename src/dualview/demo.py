@@ -195,19 +195,21 @@ def _summary(findings: _Findings) -> str:
 _REPORT = """\
 # A forum whose truth is known
 
-{n_users} simulated users in {n_true} clusters. Members of a cluster are alike in two features and in a latent coefficient: what
-a user adds to the outcome of a thread. The model sees the features, who took part in which thread and the outcomes of the
-threads. It sees neither the clusters nor the coefficients, and it does not know the number of clusters.
+{n_users} simulated users in {n_true} clusters. Members of a cluster are alike in two features and
+in a latent coefficient: what a user adds to the outcome of a thread. The model sees the features,
+who took part in which thread and the outcomes of the threads. It sees neither the clusters nor the
+coefficients, and it does not know the number of clusters.
 
 ![Users by features and by latent coefficients, colored by cluster](picture.png)
 
-Left: users by their features. Right: each user's coefficient, posterior median with 95 % interval; black ticks are the truth.
-Colors and markers are the estimated clusters.
+Left: users by their features. Right: each user's coefficient, posterior median with 95 % interval;
+black ticks are the truth. Colors and markers are the estimated clusters.
 
 ## Clusters
 
-Adjusted Rand index against the truth: **{rand:.3f}** (1 when the partitions are the same, 0 on average by chance).
-The truth has {n_true} clusters, the partition estimate {n_found}, an average draw of the posterior {mean_n_clusters:.1f}.
+Adjusted Rand index against the truth: **{rand:.3f}** (1 when the partitions are the same, 0 on
+average by chance). The truth has {n_true} clusters, the partition estimate {n_found}, an average
+draw of the posterior {mean_n_clusters:.1f}.
 
 {clusters}
 
@@ -215,10 +217,11 @@ The truth has {n_true} clusters, the partition estimate {n_found}, an average dr
 
 {scores}
 
-*Test NLL* is the negative log-likelihood per test thread, lower is better. *Dual-DP* uses features and threads and infers the
-number of clusters; *single* uses only the threads and has all users in one cluster. *Noise alone* is the entropy of the noise,
-½ ln(2πe · {noise_variance:g}): the expected score if every coefficient and the noise variance were known. *Correlation* and
-*RMSE* compare the posterior medians of the coefficients with the truth, user by user.
+*Test NLL* is the negative log-likelihood per test thread, lower is better. *Dual-DP* uses features
+and threads and infers the number of clusters; *single* uses only the threads and has all users in
+one cluster. *Noise alone* is the entropy of the noise, ½ ln(2πe · {noise_variance:g}): the expected
+score if every coefficient and the noise variance were known. *Correlation* and *RMSE* compare the
+posterior medians of the coefficients with the truth, user by user.
 
 ## Can it be trusted?
 
@@ -231,7 +234,7 @@ number of clusters; *single* uses only the threads and has all users in one clus
 ```
 
 {versions}. `users.csv` has a row per user: cluster, coefficient with 95 % interval, truth.
-"""  # noqa: E501
+"""
 
 
 def _report(findings: _Findings, command: str) -> str:

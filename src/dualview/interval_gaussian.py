@@ -24,10 +24,8 @@ _SINGULAR = 1e-8  # a correlation matrix with a smaller eigenvalue counts as sin
 _DEPENDENT = 1e-10  # the same of columns that are linearly dependent
 _FEW_NODES, _NODES = (np.polynomial.legendre.leggauss(n) for n in (5, 20))
 _FLAT = 0.5  # fall in log density over an interval up to which a few nodes are enough
-_NARROW, _FAR = (
-    1.0,
-    3.0,
-)  # in standard deviations: where moments of a truncated normal distribution are integrated by nodes  # noqa: E501
+# In standard deviations: where moments of a truncated normal distribution are integrated by nodes.
+_NARROW, _FAR = 1.0, 3.0
 _BATCH = 1_000_000  # numbers in the precisions of patterns that are worked on at a time
 _NEGLIGIBLE = 80.0  # twice the fall in log density after which a tail is left out
 
@@ -81,13 +79,13 @@ def fit_gaussian(low: Array, high: Array, names: list[str] | None = None) -> Gau
     if exact.all() and len(low) > 1:
         return Gaussian(*sample_moments(low))
     names = [f"x{d}" for d in range(low.shape[1])] if names is None else names
-    centre, spread = _start(low, high, names)
-    low, high = (low - centre) / spread, (high - centre) / spread
+    center, spread = _start(low, high, names)
+    low, high = (low - center) / spread, (high - center) / spread
     has_intervals = ~(exact | (np.isneginf(low) & np.isposinf(high))).all(axis=0)
     _refuse_dependent(low, ~has_intervals, names)
     mean, covariance = _fit(low, high, has_intervals.astype(float))
     correction = len(low) / max(len(low) - 1, 1)
-    return Gaussian(centre + spread * mean, covariance * np.outer(spread, spread) * correction)
+    return Gaussian(center + spread * mean, covariance * np.outer(spread, spread) * correction)
 
 
 def _start(low: Array, high: Array, names: list[str]) -> tuple[Array, Array]:
@@ -98,8 +96,8 @@ def _start(low: Array, high: Array, names: list[str]) -> tuple[Array, Array]:
         width = np.where(np.isfinite(high - low), high - low, 0.0)
     seen = ~np.isnan(middle)
     count = np.maximum(seen.sum(axis=0), 1)
-    centre = np.where(seen, middle, 0.0).sum(axis=0) / count
-    variance = (np.where(seen, middle - centre, 0.0) ** 2 + width**2 / 12.0).sum(axis=0) / count
+    center = np.where(seen, middle, 0.0).sum(axis=0) / count
+    variance = (np.where(seen, middle - center, 0.0) ** 2 + width**2 / 12.0).sum(axis=0) / count
     spread = np.sqrt(variance)
     flat = ~(spread > 1e-14 * np.abs(np.where(seen, middle, 0.0)).max(axis=0))
     if flat.any():
@@ -108,7 +106,7 @@ def _start(low: Array, high: Array, names: list[str]) -> tuple[Array, Array]:
             "all users share: it says "
             "nothing about their spread. Leave them out."
         )
-    return centre, spread
+    return center, spread
 
 
 def _middles(low: Array, high: Array) -> Array:
@@ -222,11 +220,11 @@ def _seen_precisions(covariance: Array, seen: Mask) -> Array:
 
 def _maximise(mean: Array, more: Array, extra: Array) -> Gaussian:
     weight = len(mean) + extra
-    centre = mean.sum(axis=0) / weight
-    away = mean - centre
-    scatter = away.T @ away + more + np.diag(extra * (1.0 + centre**2))
+    center = mean.sum(axis=0) / weight
+    away = mean - center
+    scatter = away.T @ away + more + np.diag(extra * (1.0 + center**2))
     root = np.sqrt(weight)
-    return Gaussian(centre, 0.5 * (scatter + scatter.T) / np.outer(root, root))
+    return Gaussian(center, 0.5 * (scatter + scatter.T) / np.outer(root, root))
 
 
 def _is_singular(covariance: Array) -> bool:

@@ -498,13 +498,16 @@ def fit(
     >>> import numpy as np, pandas as pd
     >>> import dualview as dv
     >>> rng = np.random.default_rng(0)
-    >>> visits = pd.DataFrame({"subject": np.repeat(np.arange(10), 4), "month": np.tile([0, 2, 4, 6], 10)})
+    >>> visits = pd.DataFrame({"subject": np.repeat(np.arange(10), 4)})
+    >>> visits["month"] = np.tile([0, 2, 4, 6], 10)
     >>> visits["age"] = 30.0 + 2 * visits["subject"]
     >>> visits["bdi"] = 25.0 - visits["month"] + rng.normal(size=40)
-    >>> model = dv.fit("bdi ~ 1 + month | subject", visits, features="age", engine=dv.Gibbs(n_warmup=50), n_draws=50)
-    >>> model.predict_outcome(pd.DataFrame({"subject": [3, 99], "month": [8, 8], "age": [36.0, 41.0]})).median.shape
+    >>> short = dict(engine=dv.Gibbs(n_warmup=50), n_draws=50)
+    >>> model = dv.fit("bdi ~ 1 + month | subject", visits, features="age", **short)
+    >>> new = pd.DataFrame({"subject": [3, 99], "month": [8, 8], "age": [36.0, 41.0]})
+    >>> model.predict_outcome(new).median.shape
     (2,)
-    """  # noqa: E501
+    """
     parts = Formula.of(formula)
     wanted = Wanted(
         parts.user,

@@ -296,8 +296,8 @@ class Predictions:
         -------
         Imputation
             ``frame`` is the completed table as a pandas data frame, ``table`` the same as the kind
-            of X: pandas with its index, polars, an array; ``cells`` has one row for each cell that was filled
-            in, ``draws(user, column)`` has the draws of one cell.
+            of X: pandas with its index, polars, an array; ``cells`` has one row for each cell that
+            was filled in, ``draws(user, column)`` has the draws of one cell.
 
         Examples
         --------
@@ -305,7 +305,8 @@ class Predictions:
         >>> import dualview as dv
         >>> rng = np.random.default_rng(0)
         >>> income = rng.normal(3000.0, 400.0, 30)
-        >>> users = pd.DataFrame({"income": income, "rent": 0.3 * income + rng.normal(0.0, 20.0, 30)})
+        >>> rent = 0.3 * income + rng.normal(0.0, 20.0, 30)
+        >>> users = pd.DataFrame({"income": income, "rent": rent})
         >>> users.loc[3, "rent"] = None
         >>> model = dv.DualViewMixture(1, engine=dv.Gibbs(n_warmup=100), n_draws=200, n_chains=1)
         >>> model = model.fit(users)
@@ -314,7 +315,7 @@ class Predictions:
         [[3, 'rent']]
         >>> bool(abs(filled.frame.loc[3, "rent"] - 0.3 * users.loc[3, "income"]) < 50.0)
         True
-        """  # noqa: E501
+        """
         check_is_fitted(self, "posterior_")
         whole_number(n_draws, "n_draws", 1)
         whole_number(seed, "seed", 0)

@@ -122,9 +122,9 @@ class Gibbs(EngineSettings):
     Examples
     --------
     >>> import dualview as dv
-    >>> dv.Gibbs(n_warmup=500, thin=2)
-    Gibbs(n_warmup=500, thin=2, n_auxiliary=3, max_draws=None, init='kmeans', checkpoint_interval=1.0)
-    """  # noqa: E501
+    >>> dv.Gibbs(n_warmup=500, thin=2).init
+    'kmeans'
+    """
 
     word: ClassVar[str] = "gibbs"
     has_chains: ClassVar[bool] = True

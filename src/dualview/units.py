@@ -106,18 +106,18 @@ class GaussianPrior:
             raise InputError(f"{name} must have {n_dims} dimension(s); got {len(self.mean)}.")
 
 
-def _standardised(x: Array) -> tuple[Array, Array, Array, Array]:
+def _standardized(x: Array) -> tuple[Array, Array, Array, Array]:
     """Means (D,) and standard deviations (D,) of x (U, D), its columns by them, their correlations
     (D, D).
 
     A column that varies by no more than rounding has a standard deviation of 0.
     """
     mean = x.mean(axis=0)
-    centred = x - mean
-    scale = centred.std(axis=0, ddof=1)
+    centered = x - mean
+    scale = centered.std(axis=0, ddof=1)
     varies = scale > _rounding(mean, np.abs(x).max(axis=0))
     scale = np.where(varies, scale, 0.0)
-    standard = np.where(varies, centred / np.where(varies, scale, 1.0), 0.0)
+    standard = np.where(varies, centered / np.where(varies, scale, 1.0), 0.0)
     return mean, scale, standard, standard.T @ standard / (len(x) - 1)
 
 
@@ -135,14 +135,14 @@ def _share(standard: Array, scale: Array, shrinkage: str | None) -> float:
 def shrinkage_share(x: Array, shrinkage: str | None) -> float:
     """By how much correlations between the columns of a sample x (U, D) are taken towards 0, by a
     name in ``SHRINKAGES``."""
-    _, scale, standard, _ = _standardised(x)
+    _, scale, standard, _ = _standardized(x)
     return _share(standard, scale, shrinkage)
 
 
 def sample_moments(x: Array) -> tuple[Array, Array]:
     """Mean (D,) and covariance (D, D) of a sample x (U, D): those of ``Whitening.of_data``, to the
     last bit."""
-    mean, scale, _, correlation = _standardised(x)
+    mean, scale, _, correlation = _standardized(x)
     return mean, correlation * np.outer(scale, scale)
 
 
@@ -187,7 +187,7 @@ class Whitening:
         shrinkage, a name in ``SHRINKAGES``, takes correlations between columns towards 0. It does
         not widen the space: across it the posterior would be improper (docs/model.md, appendix B).
         """
-        mean, scale, standard, correlation = _standardised(x)
+        mean, scale, standard, correlation = _standardized(x)
         return cls._of_correlations(mean, scale, correlation, _share(standard, scale, shrinkage))
 
     @classmethod

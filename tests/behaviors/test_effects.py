@@ -234,7 +234,7 @@ def test_known_standard_errors_leave_no_noise_to_learn():
     np.testing.assert_allclose(model.predict_outcome(behavior).log_density(OUTCOME), expected)
     with pytest.raises(InputError, match="New observations must have standard_errors"):
         model.predict_outcome(dv.UserRegression(USER, np.ones((N, 1)), groups={"item": LEVELS}))
-    with pytest.raises(InputError, match=r"weights is for a noise that is learnt"):
+    with pytest.raises(InputError, match=r"weights is for a noise that is learned"):
         dv.UserRegression(USER, np.ones((N, 1)), OUTCOME, standard_errors=errors, weights=errors)
 
 

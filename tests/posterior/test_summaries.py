@@ -13,8 +13,8 @@ import dualview as dv
 from dualview import cli
 from dualview.posterior.summaries import summarize
 from dualview.report import collect_run
-from dualview.runs.run import load_run
-from dualview.runs.summary_file import FILE, summary_of_run, text_for_commands
+from dualview.runs.run import load_run, summary_of_run
+from dualview.runs.summary_file import FILE, text_for_commands
 from dualview.words.clusters import distinct_names, summary_text, traits_text
 
 GROUP = np.repeat([0, 1, 2], [14, 10, 6])

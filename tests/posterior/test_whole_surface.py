@@ -17,8 +17,7 @@ from dualview.errors import InputError
 from dualview.posterior.summaries import summarize
 from dualview.report import collect_run, render_page
 from dualview.runs import summaries
-from dualview.runs.run import load_run
-from dualview.runs.summary_file import summary_of_run
+from dualview.runs.run import load_run, summary_of_run
 from dualview.words.clusters import summary_text
 
 mpl.use("Agg")

@@ -21,8 +21,7 @@ from dualview.report.settings import fit_command, settings_section
 from dualview.runs import run as runs
 from dualview.runs.comparison import Ranking
 from dualview.runs.request import Request
-from dualview.runs.run import load_run
-from dualview.runs.summary_file import summary_of_run
+from dualview.runs.run import load_run, summary_of_run
 from dualview.settings import Columns, Settings
 from dualview.words import report as words
 from report.conftest import FORUM, SHORT, USERS

@@ -501,7 +501,7 @@ class Behavior(ABC):
         return None
 
     def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
-        """What the observations depend on besides what is learnt: dimensions and values by name,
+        """What the observations depend on besides what is learned: dimensions and values by name,
         for ArviZ; none by default."""
         return {}
 

@@ -15,7 +15,7 @@ from scipy import sparse
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Factor
 from dualview.behaviors.families import BinaryOutcome, Family, LogitFamily, Outcome
-from dualview.behaviors.ids import Labelled, checked_ids, counted, id_text, is_labelled
+from dualview.behaviors.ids import Labeled, checked_ids, counted, id_text, is_labeled
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.behaviors.records import Array, Params
@@ -128,10 +128,11 @@ class PairwiseChoices(BinaryOutcomes):
 
     Examples
     --------
-    >>> choices = PairwiseChoices([0, 0, 1], winner=[0, 1, 2], loser=[1, 2, 0], items=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> items = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    >>> choices = PairwiseChoices([0, 0, 1], winner=[0, 1, 2], loser=[1, 2, 0], items=items)
     >>> len(choices), choices.n_observations, choices.n_dims
     (2, 3, 2)
-    """  # noqa: E501
+    """
 
     observations = "choices"
     _described_items: list[str] | str | None = None  # of a fit that was saved
@@ -195,7 +196,7 @@ class PairwiseChoices(BinaryOutcomes):
 
         rule : "pairs": every item against every one below it; "neighbors": against the next one
         only. Pairs use all of a ranking and count it as if each comparison had been made by itself,
-        which overstates what it says: rankings of three items or more warn of it. Neighbours count
+        which overstates what it says: rankings of three items or more warn of it. Neighbors count
         each place once, which is less than the ranking says. :class:`Rankings` takes rankings as
         they are.
         """
@@ -227,7 +228,7 @@ class PairwiseChoices(BinaryOutcomes):
                 DataWarning,
                 stacklevel=2,
             )
-        return cls(Labelled(who) if is_labelled(user) else who, winner, loser, items, **options)
+        return cls(Labeled(who) if is_labeled(user) else who, winner, loser, items, **options)
 
     def _appeals_as_group(self) -> Factor:
         """The winner's appeal counts as it is, the loser's with the sign changed."""

@@ -89,7 +89,7 @@ class Effects:
 
     @property
     def none(self) -> bool:
-        """Whether nothing is learnt outside the mixture."""
+        """Whether nothing is learned outside the mixture."""
         return not self.names and not self.factors
 
     def with_factor(self, factor: Factor) -> "Effects":

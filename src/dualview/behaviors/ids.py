@@ -60,11 +60,11 @@ class Rows(NamedTuple):
 class Numbers(NamedTuple):
     """Whole numbers that users are called by, until it is known whether they are ids or positions.
 
-    labelled: they are a column of a table, or names of columns; numbers of an array are not.
+    labeled: they are a column of a table, or names of columns; numbers of an array are not.
     """
 
     values: NDArray[np.int64]
-    labelled: bool
+    labeled: bool
 
     @property
     def ids(self) -> list[str]:
@@ -83,7 +83,7 @@ class Numbers(NamedTuple):
     def are_ids_among(self, ids: Sequence[str]) -> bool:
         """Whether they are matched with these ids by value: positions are meant only where ids are
         text."""
-        return self.labelled or has_numbers(ids)
+        return self.labeled or has_numbers(ids)
 
     def check_count(self, rows: Rows) -> None:
         """Raise unless these numbers can only count the rows of X from 0."""
@@ -120,7 +120,7 @@ def _say_ids(rows: Rows) -> str:
     )
 
 
-class Labelled(NamedTuple):
+class Labeled(NamedTuple):
     """Values that are a column of a table."""
 
     values: list[Any]
@@ -130,7 +130,7 @@ class Labelled(NamedTuple):
         return np.asarray(self.values, dtype=dtype)
 
 
-def is_labelled(values: Any) -> bool:
+def is_labeled(values: Any) -> bool:
     """Whether values are a column of a table, as a pandas or polars Series or an Arrow array is,
     and not a plain array."""
     return hasattr(values, "name") or hasattr(values, "to_pandas")

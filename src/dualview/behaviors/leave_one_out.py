@@ -249,7 +249,7 @@ class ThreadsLeaveOneOut(LeaveOneOut):
         return self.covariates @ self.units.factor
 
     @cached_property
-    def _centred(self) -> Array:
+    def _centered(self) -> Array:
         """Outcomes less what slopes at their prior's mean explain."""
         return np.asarray(self.outcome - self.covariates @ self.units.mean)
 
@@ -296,7 +296,7 @@ class ThreadsLeaveOneOut(LeaveOneOut):
         if self.groups is None:
             return self, np.zeros(len(self.outcome))
         added, other = np.asarray(self.groups(one_draw(params))[0]), copy.copy(self)
-        other.__dict__.pop("_centred", None)
+        other.__dict__.pop("_centered", None)
         object.__setattr__(other, "outcome", self.outcome - added)
         object.__setattr__(other, "groups", None)
         return other, added
@@ -304,9 +304,9 @@ class ThreadsLeaveOneOut(LeaveOneOut):
     def _shifted(self, prior: LatentPrior) -> Array:
         """Outcomes less what slopes at their prior's mean, and a link, explain."""
         return (
-            self._centred - self.participation @ prior.shift[:, 0]
+            self._centered - self.participation @ prior.shift[:, 0]
             if prior.shift.any()
-            else self._centred
+            else self._centered
         )
 
     def _by_threads(
@@ -407,7 +407,7 @@ class ThreadsLeaveOneOut(LeaveOneOut):
             self._dense * variances
         ) @ self._dense.T + self._covariates @ self._covariates.T
         covariance[np.diag_indices_from(covariance)] += 1.0 / noise_precision
-        precision, away = _inverse(covariance), self._centred - self._dense @ means
+        precision, away = _inverse(covariance), self._centered - self._dense @ means
         found = np.zeros((3, len(means)))
         for user, (mean, variance) in enumerate(zip(means, variances, strict=True)):
             own = np.flatnonzero(self._dense[:, user])

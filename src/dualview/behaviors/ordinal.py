@@ -47,7 +47,7 @@ class OrdinalOutcomes(PerUser):
 
     Notes
     -----
-    Cut points c_1 < … < c_{L−1} are learnt; their prior is that of ordered draws from the logistic
+    Cut points c_1 < … < c_{L−1} are learned; their prior is that of ordered draws from the logistic
     distribution. With an intercept, the cut point in the middle stays at the logit of the share of
     levels up to it: users' intercepts say the rest. Latent vectors have the constants m = 0 and Σ =
     I for columns scaled to a standard deviation of 1.
@@ -57,10 +57,11 @@ class OrdinalOutcomes(PerUser):
 
     Examples
     --------
-    >>> behavior = OrdinalOutcomes([0, 0, 1, 1], [[1.0], [2.0], [1.0], [3.0]], [1, 3, 2, 5], levels=[1, 2, 3, 4, 5])
+    >>> design = [[1.0], [2.0], [1.0], [3.0]]
+    >>> behavior = OrdinalOutcomes([0, 0, 1, 1], design, [1, 3, 2, 5], levels=[1, 2, 3, 4, 5])
     >>> behavior.n_observations, behavior.levels.names
     (4, ('1', '2', '3', '4', '5'))
-    """  # noqa: E501
+    """
 
     levels: Levels
     _intercept: bool

@@ -23,7 +23,7 @@ from dualview.behaviors.ids import (
     check_positions,
     counted,
     distinct_numbers,
-    is_labelled,
+    is_labeled,
     joined_ids,
     known_and_new,
     places_among,
@@ -97,13 +97,13 @@ class PerUser(LinearBehavior):
         if len(given) != len(design):
             raise InputError(f"user must name one user per row, {len(design)}; got {len(given)}.")
         self.design, self.outcome, self.names = design, outcome, names
-        self._set_users(given, users, n_users, is_labelled(user))
+        self._set_users(given, users, n_users, is_labeled(user))
         if users is None and n_users is None and isinstance(getattr(user, "name", None), str):
             self._user_column = user.name
         self._set_effects()
 
     def _set_users(
-        self, given: NDArray[Any], users: Sequence[Any] | None, n_users: int | None, labelled: bool
+        self, given: NDArray[Any], users: Sequence[Any] | None, n_users: int | None, labeled: bool
     ) -> None:
         """Whose observations they are. Whole numbers stay open, unless users= or n_users= says what
         they are."""
@@ -120,7 +120,7 @@ class PerUser(LinearBehavior):
             )
         if n_users is None and len(found):
             values, self.user = distinct_numbers(found)
-            self._user_numbers, self._n_users = Numbers(values, labelled), len(values)
+            self._user_numbers, self._n_users = Numbers(values, labeled), len(values)
             self.users = None if self._user_numbers.count_from_0 else self._user_numbers.ids
             return
         least = int(found.max(initial=-1)) + 1
@@ -523,7 +523,7 @@ class PerUser(LinearBehavior):
         return estimate[:, 0] if self.n_dims == 1 else estimate
 
     def _with_effects(self, likelihood: Likelihood, units: Whitening) -> Likelihood:
-        """The same with what is learnt outside the mixture; units: of the common coefficients."""
+        """The same with what is learned outside the mixture; units: of the common coefficients."""
         return self.effects.around(likelihood, units, self._order, self._scales())
 
     def prepare(self, prior: GaussianPrior | None) -> tuple[Whitening, Likelihood]:

@@ -57,10 +57,11 @@ class Rankings(PerUser):
 
     Examples
     --------
-    >>> rankings = Rankings(["ann"] * 3 + ["bob"] * 3, [1, 1, 1, 2, 2, 2], [[0.0], [1.0], [2.0]] * 2, [1, 2, 3, None, 1, None])
+    >>> users, design = ["ann"] * 3 + ["bob"] * 3, [[0.0], [1.0], [2.0]] * 2
+    >>> rankings = Rankings(users, [1, 1, 1, 2, 2, 2], design, [1, 2, 3, None, 1, None])
     >>> len(rankings), rankings.n_rankings, rankings.n_observations
     (2, 2, 6)
-    """  # noqa: E501
+    """
 
     observations = "ranked items"
 

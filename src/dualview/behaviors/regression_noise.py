@@ -41,13 +41,13 @@ def checked_noise(noise: Any, dof: Any, is_exact: bool) -> tuple[str, float | No
     return noise, found
 
 
-def refuse_learnt_noise(options: dict[str, Any]) -> None:
-    """Raise where something was given, by name, that is for a noise that is learnt: standard errors
-    say what it is."""
+def refuse_learned_noise(options: dict[str, Any]) -> None:
+    """Raise where something was given, by name, that is for a noise that is learned: standard
+    errors say what it is."""
     for name, given in options.items():
         if given is not None:
             raise InputError(
-                f"standard_errors say what the noise is; {name} is for a noise that is learnt. "
+                f"standard_errors say what the noise is; {name} is for a noise that is learned. "
                 "Give one of them."
             )
 

@@ -98,7 +98,8 @@ class SeveralBehaviors(Behavior):
         return self.parts[name]
 
     def __repr__(self) -> str:
-        return f"SeveralBehaviors({', '.join(f'{name}={part!r}' for name, part in self.parts.items())})"  # noqa: E501
+        parts = ", ".join(f"{name}={part!r}" for name, part in self.parts.items())
+        return f"SeveralBehaviors({parts})"
 
     def facts(self) -> dict[str, object]:
         """Users, and each behavior in words."""

@@ -87,7 +87,7 @@ class SharedOutcome(LinearBehavior):
         Add a constant to the covariates.
     groups : dict or DataFrame, optional
         Groups of threads, as ``{"section": sections}``, each (T,): every level has an effect of its
-        own, b ~ N(0, τ²), with τ of each group learnt. ``posterior_["group_effects"]``,
+        own, b ~ N(0, τ²), with τ of each group learned. ``posterior_["group_effects"]``,
         ``posterior_["group_sd"]``. Predictions for a level that the fit has not seen take its
         effect from N(0, τ²).
     noise_variance : float or "paper", optional
@@ -161,7 +161,7 @@ class SharedOutcome(LinearBehavior):
         """Whether columns are called by ids: text, or numbers other than those that pandas counts
         columns by."""
         return self.users is not None or (
-            self._user_numbers is not None and self._user_numbers.labelled
+            self._user_numbers is not None and self._user_numbers.labeled
         )
 
     def _seen(self) -> range:
@@ -205,9 +205,9 @@ class SharedOutcome(LinearBehavior):
         numbers = self._user_numbers
         if numbers is None:
             return self
-        if not numbers.labelled:
+        if not numbers.labeled:
             self._refuse_counted(known or ())
-        if not numbers.labelled or (numbers.count_from_0 and not has_numbers(known or ())):
+        if not numbers.labeled or (numbers.count_from_0 and not has_numbers(known or ())):
             return self.without_ids()
         if known is not None:
             return self._renamed(numbers.ids)

@@ -107,7 +107,7 @@ def column_numbers(participation: Any) -> Numbers | None:
     if values is None:
         return None
     found = Numbers(values, True)
-    return found._replace(labelled=type(columns).__name__ != "RangeIndex" or not found.count_from_0)
+    return found._replace(labeled=type(columns).__name__ != "RangeIndex" or not found.count_from_0)
 
 
 def checked_noise_variance(given: Any) -> float | str | None:

@@ -52,7 +52,7 @@ from dualview.behaviors.regression_noise import (
     WITH_DOF,
     checked_noise,
     positive_rows,
-    refuse_learnt_noise,
+    refuse_learned_noise,
     residual_variance,
     worth,
 )
@@ -91,7 +91,7 @@ class UserRegression(PerUser):
         ``posterior_["coefficients"]``.
     groups : dict or DataFrame, optional
         Groups of observations that cut across users, as ``{"item": items, "lecturer": lecturers}``,
-        each (n,): every level has an effect of its own, b ~ N(0, τ²), with τ of each group learnt.
+        each (n,): every level has an effect of its own, b ~ N(0, τ²), with τ of each group learned.
         ``posterior_["group_effects"]``, ``posterior_["group_sd"]``. Predictions for a level that
         the fit has not seen take its effect from N(0, τ²).
     offset : array (n,), optional
@@ -127,16 +127,17 @@ class UserRegression(PerUser):
         that of its scale.
     degrees_of_freedom : float, optional
         Above 1. Of Student-t noise: fewer, heavier tails. Of users' own noises: fewer, the more
-        they differ. By default they are learnt, ``posterior_["degrees_of_freedom"]``.
+        they differ. By default they are learned, ``posterior_["degrees_of_freedom"]``.
     ridge : float
         λ of the users' ridge estimates, which give the behavior view's constants.
 
     Examples
     --------
-    >>> behavior = UserRegression([0, 0, 1], [[0.0], [1.0], [1.0]], [1.0, 2.0, 3.0], intercept=True, n_users=3)
+    >>> design, outcome = [[0.0], [1.0], [1.0]], [1.0, 2.0, 3.0]
+    >>> behavior = UserRegression([0, 0, 1], design, outcome, intercept=True, n_users=3)
     >>> len(behavior), behavior.n_observations, behavior.names
     (3, 3, ['intercept', 'x0'])
-    """  # noqa: E501
+    """
 
     observations = "observations"
 
@@ -182,12 +183,12 @@ class UserRegression(PerUser):
             else positive_rows(standard_errors, "standard_errors", len(matrix))
         )
         if self.standard_errors is not None:
-            learnt = {
+            learned = {
                 "weights": weights,
                 "noise_variance": noise_variance,
                 f'noise="{noise}"': noise != "shared" or None,
             }
-            refuse_learnt_noise(learnt)
+            refuse_learned_noise(learned)
         self._known_dof: float | None = None  # of a behavior that was saved
 
     def _copy(self) -> Self:

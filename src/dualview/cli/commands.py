@@ -294,9 +294,13 @@ def summary(run: Path, *, json: bool = False) -> None:
     """
     from json import dumps
 
-    from dualview.runs.summary_file import summary_of_run, text_for_commands
+    from dualview.runs.summary_file import kept_summary, text_for_commands
 
-    found = summary_of_run(run)
+    found = kept_summary(run)
+    if found is None:
+        from dualview.runs.run import summary_of_run  # and with it all that computes
+
+        found = summary_of_run(run)
     print(dumps(found, indent=2) if json else text_for_commands(found))
 
 

@@ -16,9 +16,9 @@ from dualview.files.reading import read_toml
 _HEAD = """\
 # The codebook: what each column of the table is. Change a kind where it is wrong.
 # Kinds: {kinds}.
-# Levels of ordinal columns stand in order, lowest first. Levels that are added here are known to the fit.
+# Levels of ordinal columns stand in order, lowest first; the fit knows those that are added here.
 # Two columns with lower and upper ends: kind = "censored", low = "NAME", high = "NAME".
-"""  # noqa: E501
+"""
 
 
 def codebook_text(X: Any, columns: Mapping[str, Any] | None = None) -> str:

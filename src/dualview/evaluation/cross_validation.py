@@ -46,10 +46,11 @@ class ObservationKFold(BaseEstimator):  # type: ignore[misc]
     >>> from sklearn.model_selection import cross_val_score
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> over = dv.ObservationKFold(dv.DualViewMixture(2, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1), forum.features, behavior)
+    >>> model = dv.DualViewMixture(2, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> over = dv.ObservationKFold(model, forum.features, behavior)
     >>> cross_val_score(over, over.positions, cv=behavior.folds(3)).shape
     (3,)
-    """  # noqa: E501
+    """
 
     def __init__(self, estimator: Any, features: Any = None, behavior: Any = None) -> None:
         self.estimator = estimator

@@ -16,7 +16,9 @@ def small_table(
     headed = "".join(f"<th>{escape(name)}</th>" for name in head)
     thead = f"<thead><tr>{headed}</tr></thead>" if head else ""
     body = "".join(
-        f"<tr><th>{escape(str(name))}</th>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>"  # noqa: E501
+        f"<tr><th>{escape(str(name))}</th>"
+        + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
+        + "</tr>"
         for name, *cells in rows
     )
     below = f"<p>{escape(note)}</p>" if note else ""

@@ -40,10 +40,10 @@ _MAGIC = {
 
 
 @contextmanager
-def input_file(path: Path, what: str = "a table") -> Iterator[Path]:
+def input_file(path: Path) -> Iterator[Path]:
     """A file to be read as often as needed: the one at the path or, of a pipe or a device, a
     temporary copy of its content."""
-    check_input(path, what)
+    check_input(path)
     if path.is_file():
         yield path
         return

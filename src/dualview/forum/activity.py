@@ -192,11 +192,14 @@ def _edges_query(archive: Archive) -> str:
     else:
         key = "number" if names.parent_is_number else "post"
         replies = f"""
-            SELECT c."user" AS source, CASE WHEN p.thread IS NULL THEN c.starter ELSE p."user" END AS target
+            SELECT c."user" AS source,
+                CASE WHEN p.thread IS NULL THEN c.starter ELSE p."user" END AS target
             FROM (SELECT * FROM training WHERE position > 0) c
-            LEFT JOIN (SELECT thread, {key}, any_value("user") AS "user" FROM training GROUP BY thread, {key}) p
-                ON c.thread = p.thread AND c.parent = p.{key}
-        """  # noqa: E501
+            LEFT JOIN (
+                SELECT thread, {key}, any_value("user") AS "user" FROM training
+                GROUP BY thread, {key}
+            ) p ON c.thread = p.thread AND c.parent = p.{key}
+        """
     return (
         f"SELECT source, target, count(*) AS n FROM ({replies}) WHERE source IS NOT NULL AND "
         "target IS NOT NULL AND source <> target GROUP BY ALL"

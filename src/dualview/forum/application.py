@@ -35,8 +35,7 @@ from dualview.forum.scores import Evaluation, evaluate, fit_baselines
 from dualview.mixture import DualViewMixture
 from dualview.runs.choices import plain_settings
 from dualview.runs.request import Longer, Request, check_settings
-from dualview.runs.run import build_estimator, check_complete, fit_run, load_run
-from dualview.runs.summary_file import summary_of_run
+from dualview.runs.run import build_estimator, check_complete, fit_run, load_run, summary_of_run
 from dualview.settings import Settings, column_option_name, command_words, option_words
 
 

@@ -272,12 +272,17 @@ class Archive:
             bot = "false"
         self.connection.execute(
             f"""
-            CREATE TEMP TABLE people AS SELECT row_number() OVER (ORDER BY first) - 1 AS code, name, posts,
+            CREATE TEMP TABLE people AS
+            SELECT row_number() OVER (ORDER BY first) - 1 AS code, name, posts,
                 name IN ({nobody}) AS nobody, {bot} AS bot
-            FROM (SELECT "user" AS name, min(rowid) AS first, count(*) AS posts FROM raw WHERE "user" IS NOT NULL GROUP BY ALL);
-            CREATE TEMP TABLE thread_names AS SELECT row_number() OVER (ORDER BY first) - 1 AS code, name
+            FROM (
+                SELECT "user" AS name, min(rowid) AS first, count(*) AS posts
+                FROM raw WHERE "user" IS NOT NULL GROUP BY ALL
+            );
+            CREATE TEMP TABLE thread_names AS
+            SELECT row_number() OVER (ORDER BY first) - 1 AS code, name
             FROM (SELECT thread AS name, min(rowid) AS first FROM raw GROUP BY ALL)
-            """  # noqa: E501
+            """
         )
         bots = self.rows(
             "SELECT name, posts FROM people WHERE bot AND NOT nobody ORDER BY posts DESC, name"
@@ -318,18 +323,20 @@ class Archive:
         )
         self.connection.execute(
             f"""
-            CREATE TEMP TABLE coded AS SELECT t.code AS thread, CASE WHEN p.nobody THEN NULL ELSE p.code END AS "user", seconds,
-                r.rowid AS place {"," if rest else ""} {columns}
+            CREATE TEMP TABLE coded AS
+            SELECT t.code AS thread, CASE WHEN p.nobody THEN NULL ELSE p.code END AS "user",
+                seconds, r.rowid AS place {"," if rest else ""} {columns}
             FROM (SELECT *, rowid FROM raw) r JOIN thread_names t ON r.thread = t.name
                 LEFT JOIN people p ON r."user" = p.name
             {"WHERE" if not gone else gone + " AND"} NOT coalesce(p.bot AND NOT p.nobody, false);
             DROP TABLE raw;
-            CREATE TEMP TABLE posts AS SELECT thread, "user", seconds, (row_number() OVER w - 1)::INTEGER AS position,
+            CREATE TEMP TABLE posts AS
+            SELECT thread, "user", seconds, (row_number() OVER w - 1)::INTEGER AS position,
                 lag("user") OVER w AS previous, first_value("user") OVER w AS starter,
                 coalesce(lag(place) OVER w > place, false) AS moved {"," if rest else ""} {columns}
             FROM coded WINDOW w AS (PARTITION BY thread ORDER BY seconds, {number} place);
             DROP TABLE coded
-            """  # noqa: E501
+            """
         )
         self.facts["posts"], self.facts["threads"], self.facts["users"], moved = self.one(
             'SELECT count(*), count(DISTINCT thread), count(DISTINCT "user"), count(DISTINCT '

@@ -277,11 +277,12 @@ def can_shrink(
 
     In clusters of their own, beside M clusters of different users, n_k such users leave an integral
     over W_0 of
-    |W_0|^{(Mβ − 1 − Σ(n_k − 1))/2} near its singular matrices, which is infinite when the exponent is −1 or less. With an
+    |W_0|^{(Mβ − 1 − Σ(n_k − 1))/2}
+    near its singular matrices, which is infinite when the exponent is −1 or less. With an
     inferred number of clusters, or as many as there are different users, M can be 0 and a pair is
     enough. With fewer clusters M is 1 at best, and β > D − 1 can be as near to D − 1 as it has to
     be.
-    """  # noqa: E501
+    """
     extra = sorted((len(users) - 1 for users in sets), reverse=True)
     if n_clusters is None or n_users - sum(extra) <= n_clusters:
         return len(extra) > 0

@@ -150,12 +150,14 @@ def from_long(
     ...     "patient": ["ann", "ann", "bob", "bob"], "age": [31, 31, 45, 45],
     ...     "month": [0, 6, 0, 6], "ward": ["a", "b", "b", "a"], "bdi": [21.0, 14.5, 30.0, 29.0],
     ... })
-    >>> X, behavior = dv.from_long(visits, user="patient", outcome="bdi", by="month", common="ward", features="age")
+    >>> X, behavior = dv.from_long(
+    ...     visits, user="patient", outcome="bdi", by="month", common="ward", features="age"
+    ... )
     >>> X["age"].to_dict()
     {'ann': 31, 'bob': 45}
     >>> behavior.users, behavior.names, behavior.effects.names
     (['ann', 'bob'], ['intercept', 'month'], ['ward[b]'])
-    """  # noqa: E501
+    """
     wanted = Wanted(
         column_name(user, "user"),
         column_list(outcome, "outcome"),

@@ -75,11 +75,13 @@ def write_shards(
     >>> import pandas as pd
     >>> import dualview as dv
     >>> users = pd.DataFrame({"user": ["ann", "bob", "cem"], "age": [31.0, 44.0, 28.0]})
-    >>> threads = pd.DataFrame({"thread": [1, 1, 2], "user": ["ann", "cem", "bob"], "outcome": [3.0, 3.0, 5.0]})
+    >>> threads = pd.DataFrame(
+    ...     {"thread": [1, 1, 2], "user": ["ann", "cem", "bob"], "outcome": [3.0, 3.0, 5.0]}
+    ... )
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     dv.write_shards(f"{folder}/small", users, threads)
     Shards(3 users in 1 shard, 2 threads in 1 shard, 1 feature)
-    """  # noqa: E501
+    """
     return shard_tables(
         Path(folder), users, threads, names, (users_per_shard, threads_per_shard), drop_unknown
     )[0]

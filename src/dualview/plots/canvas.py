@@ -124,13 +124,13 @@ def chain_style(chain: int, n_points: int) -> dict[str, Any]:
     }
 
 
-def apart(centres: list[tuple[float, str]], width: float) -> tuple[list[float], list[str]]:
+def apart(centers: list[tuple[float, str]], width: float) -> tuple[list[float], list[str]]:
     """Places and names of clusters along an axis, without those that would run into the one
     before."""
-    shown = centres[:1]
-    for centre in centres[1:]:
-        if centre[0] - shown[-1][0] > width / _MOST_NAMES:
-            shown.append(centre)
+    shown = centers[:1]
+    for center in centers[1:]:
+        if center[0] - shown[-1][0] > width / _MOST_NAMES:
+            shown.append(center)
     return [place for place, _ in shown], [name for _, name in shown]
 
 

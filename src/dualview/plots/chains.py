@@ -111,8 +111,8 @@ def _draw_autocorrelations(ax: "Axes", values: Array) -> None:
 def _autocorrelations(values: Array, n_lags: int) -> Array:
     """Of each chain at lags 0..n_lags, (chain, lag); NaN for a chain that never changes."""
     n_draws = values.shape[1]
-    centred = values - values.mean(axis=1, keepdims=True)
-    spectrum = np.abs(np.fft.rfft(centred, 2 * n_draws, axis=1)) ** 2
+    centered = values - values.mean(axis=1, keepdims=True)
+    spectrum = np.abs(np.fft.rfft(centered, 2 * n_draws, axis=1)) ** 2
     covariances = np.fft.irfft(spectrum, 2 * n_draws, axis=1)[:, : n_lags + 1]
     changing = np.ptp(values, axis=1) > 0
     return np.where(

@@ -130,18 +130,18 @@ def latent(
     >>> from dualview import plots
     >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    >>> model = dv.DualViewMixture(n_clusters=1, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+    >>> model = dv.DualViewMixture(1, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
     >>> model = model.fit(None, behavior)
     >>> plots.latent(model, truth=forum.latent).get_ylabel()
     'latent coefficient'
-    """  # noqa: E501
+    """
     name, median, interval = _latent_part(model, part, probability)
     low, high = interval.T
     true = _truth(truth, len(low))
     ax = one_panel(ax)
     place = np.empty(len(median))
     first = 0.0
-    centres = []
+    centers = []
     for cluster, users in sorted(
         groups_of(model.labels_), key=lambda group: float(median[group[1]].mean())
     ):
@@ -153,9 +153,9 @@ def latent(
         ax.scatter(places, median[users], **style)
         if true is not None:
             ax.scatter(places, true[users], **TRUTH)
-        centres.append((float(places.mean()), str(cluster)))
+        centers.append((float(places.mean()), str(cluster)))
         first = places[-1] + 1.0 + _GAP
-    _label_latent(ax, centres, first - _GAP, name)
+    _label_latent(ax, centers, first - _GAP, name)
     _legend_of_latent(ax, float(median.mean()), probability, true is not None)
     _make_room(ax, place, high if true is None else np.maximum(high, true))
     return ax
@@ -255,8 +255,8 @@ def _draw_ellipse(ax: "Axes", points: Array, **line: Any) -> None:
     variances, directions = np.linalg.eigh(np.cov(points.T))
     height, width = 2 * _RADIUS * np.sqrt(np.maximum(variances, 0.0))
     angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
-    centre = (float(points[:, 0].mean()), float(points[:, 1].mean()))
-    ax.add_patch(Ellipse(centre, width, height, angle=angle, fill=False, zorder=1, **line))
+    center = (float(points[:, 0].mean()), float(points[:, 1].mean()))
+    ax.add_patch(Ellipse(center, width, height, angle=angle, fill=False, zorder=1, **line))
     ax.autoscale_view()
 
 
@@ -296,9 +296,9 @@ def _truth(truth: ArrayLike | None, n_users: int) -> Array | None:
     return values
 
 
-def _label_latent(ax: "Axes", centres: list[tuple[float, str]], width: float, name: str) -> None:
+def _label_latent(ax: "Axes", centers: list[tuple[float, str]], width: float, name: str) -> None:
     """The clusters' names under their middles."""
-    ax.set_xticks(*apart(centres, width))
+    ax.set_xticks(*apart(centers, width))
     ax.set_xlim(-1.0, width)
     ax.tick_params(axis="x", length=0)
     ax.set_xlabel("users, by cluster")

@@ -140,13 +140,14 @@ class Posterior(PartitionEstimates, Convergence):
         >>> import dualview as dv
         >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
         >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-        >>> post = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=2).fit(forum.features, behavior).posterior_
+        >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=2)
+        >>> post = model.fit(forum.features, behavior).posterior_
         >>> tree = post.to_arviz(n_prior=50)
         >>> dict(tree["posterior_predictive"]["outcome"].sizes)
         {'chain': 2, 'draw': 50, 'observation': 30}
         >>> list(tree["log_prior"].data_vars)
         ['alpha', 'features.base', 'behavior.base', 'noise_precision']
-        """  # noqa: E501
+        """
         return whole_tree(
             self, Asked(groups, variables, n_draws, n_observations, n_prior, seed), behavior
         )

@@ -39,8 +39,7 @@ from dualview.report.fits import fits_section
 from dualview.report.model_fit import model_fit_section
 from dualview.report.settings import settings_section
 from dualview.runs.about_answers import read_about
-from dualview.runs.run import load_run
-from dualview.runs.summary_file import summary_of_run
+from dualview.runs.run import load_run, summary_of_run
 from dualview.words import report as words
 from dualview.words.clusters import Summary, n_at_length, n_draws
 from dualview.words.numbers import decimals, estimate, number, rounded, share

@@ -83,8 +83,8 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
     table = unescape_table(read_table(path))
     if "log_probability" in table or any(str(name).startswith("probability") for name in table):
         return _probabilities_in_words(table, many)
-    centre = "median" if "median" in table else "mean"
-    if centre not in table or "sd" not in table:
+    center = "median" if "median" in table else "mean"
+    if center not in table or "sd" not in table:
         raise FileError(
             f"{path} must have columns median (or mean) and sd; it has "
             f"{', '.join(map(str, table.columns))}."
@@ -94,7 +94,7 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
             f"predictions.csv has no column 'outcome': the outcomes of these {many} are "
             "unknown, so nothing can be checked."
         )
-    columns = [name for name in (centre, "sd", "outcome", "log_density", "level") if name in table]
+    columns = [name for name in (center, "sd", "outcome", "log_density", "level") if name in table]
     values = {
         name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in columns
     }
@@ -103,7 +103,7 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
         return f"predictions.csv has no {called.observation} with a prediction and an outcome."
     values = {name: column[usable] for name, column in values.items()}
     return Predicted(
-        values[centre],
+        values[center],
         values["sd"],
         values["outcome"],
         values.get("log_density"),

@@ -26,8 +26,9 @@ from dualview.runs.about_answers import write_about
 from dualview.runs.preparation import keep_streams
 from dualview.runs.request import Request, build_behavior, check_folder, read_inputs
 from dualview.runs.summaries import user_table
-from dualview.runs.summary_file import keep_summary, text_for_commands
+from dualview.runs.summary_file import keep_summary, kept_summary, text_for_commands
 from dualview.settings import Settings
+from dualview.words.clusters import Summary
 
 
 def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
@@ -177,6 +178,11 @@ def load_run(folder: Path) -> DualViewMixture:
             f"{resume_command(folder)}"
         )
     return DualViewMixture.from_posterior(load(path))
+
+
+def summary_of_run(folder: Path) -> Summary:
+    """The summary of a finished run: the one that was kept, or made anew."""
+    return kept_summary(folder) or summarize(load_run(folder).posterior_)
 
 
 def rebuild_estimator(request: Request, post: Posterior, behavior: Any) -> DualViewMixture:

@@ -1,6 +1,6 @@
-"""summary.json in a run's folder: the clusters as they were when the fit ended, to be read at once.
+"""summary.json in a run's folder: the clusters as they were when the fit ended.
 
-Nothing that computes is imported before it is needed.
+It is read at once: nothing that computes is imported.
 """
 
 from pathlib import Path
@@ -21,19 +21,16 @@ def keep_summary(folder: Path, summary: Summary) -> None:
     write_json(folder / FILE, {**_made_of(folder), "summary": summary})
 
 
-def summary_of_run(folder: Path) -> Summary:
-    """The summary of a finished run: the one that was kept, made anew where it is of another
-    posterior or of another version."""
+def kept_summary(folder: Path) -> Summary | None:
+    """The summary that was kept of a finished run; None where there is none of this posterior, by
+    this version."""
     if (folder / FILE).is_file() and (folder / "posterior.nc").is_file():
         check_not_newer(folder)
         with readable_json(folder / FILE, "Delete it: it will be made again.") as content:
             made_of = _made_of(folder)
             if None not in made_of.values() and made_of.items() <= content.items():
                 return dict(content["summary"])
-    from dualview.posterior.summaries import summarize
-    from dualview.runs.run import load_run
-
-    return summarize(load_run(folder).posterior_)
+    return None
 
 
 def _made_of(folder: Path) -> dict[str, Any]:

@@ -164,10 +164,10 @@ class Shards:
     >>> forum = dv.datasets.agreement(n_users=40, n_threads=60, seed=0)
     >>> behavior = dv.SharedOutcome(forum.participation, forum.outcome)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     shards = dv.write_shards(f"{folder}/forum", forum.features, behavior, users_per_shard=20)
+    ...     shards = dv.write_shards(f"{folder}/all", forum.features, behavior, users_per_shard=20)
     ...     shards, len(shards.users)
     (Shards(40 users in 2 shards, 60 threads in 1 shard, 2 features), 2)
-    """  # noqa: E501
+    """
 
     def __init__(self, folder: str | os.PathLike[str], *, cache: float | None = None) -> None:
         self.folder = file_path(folder, "folder").absolute()

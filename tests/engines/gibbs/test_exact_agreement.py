@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import naive
-from checks import ACCEPT, REJECT, batch_scores, changed, mutate, substituted
+from checks import ACCEPT, REJECT, batch_scores, changed, mutate
 from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.panel import Panel
 from dualview.engines.gibbs import GibbsEngine, blocks
@@ -184,7 +184,7 @@ def test_a_new_cluster_that_weighs_twice_as_much_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     change = changed(assignment.weigh_part, "(1.0 - share) / total", "2.0 * (1.0 - share) / total")
-    mutant = substituted(assignment.assign_block, change)
+    mutant = mutate(assignment.assign_block, change)
     monkeypatch.setattr(assignment, "assign_block", mutant)
     assert worst_score(ChineseRestaurant(), ("dp", None), 12_000) > REJECT
 

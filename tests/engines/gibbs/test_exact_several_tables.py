@@ -10,7 +10,7 @@ import pytest
 from scipy.special import logsumexp
 
 import naive
-from checks import ACCEPT, REJECT, batch_scores, changed, mutate, substituted
+from checks import ACCEPT, REJECT, batch_scores, changed, mutate
 from dualview.behaviors.families.noise import NoisePrior
 from dualview.behaviors.panel import Panel
 from dualview.columns.layout import Layout
@@ -182,7 +182,7 @@ def test_with_splits_and_merges_in_every_sweep() -> None:
 def test_tables_that_agree_and_say_nothing_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables that agree with behavior say something about where it goes."""
     silent = changed(assignment.weigh_part, "if g != other and", "if g == 1 and g != other and")
-    mutant = substituted(assignment.assign_block, silent)
+    mutant = mutate(assignment.assign_block, silent)
     monkeypatch.setattr(assignment, "assign_block", mutant)
     assert worst_score(ChineseRestaurant(), ("dp", None), 15_000) > REJECT
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import naive
-from checks import ACCEPT, REJECT, batch_scores, changed, substituted
+from checks import ACCEPT, REJECT, batch_scores, changed, mutate
 from dualview.engines.gibbs import GibbsEngine, blocks, engine
 from dualview.engines.gibbs.moves import split_merge
 from dualview.model import Model, Observed, State
@@ -138,7 +138,7 @@ OFTEN = "MOVES if state.terms.noise.shape[0] == 0 and random(rng) < SHARE else 0
 
 @pytest.mark.slow
 def test_many_splits_in_every_sweep_do_not_change_the_law() -> None:
-    often = substituted(split_merge.run, changed(split_merge.draw_moves, *OFTEN))
+    often = mutate(split_merge.run, changed(split_merge.draw_moves, *OFTEN))
     assert (
         worst_score(
             chain(np.random.default_rng(1), ChineseRestaurant(), 10_000, often), ("dp", None)
@@ -151,7 +151,7 @@ def test_many_splits_in_every_sweep_do_not_change_the_law() -> None:
 def test_splits_that_do_not_see_levels_are_rejected() -> None:
     """With many of them in every sweep: a few are made good by the assignments after them."""
     blind = changed(splitting.log_weight, "total += log_evidence", "total += 0.0 * log_evidence")
-    wrong = substituted(split_merge.run, changed(split_merge.draw_moves, *OFTEN), blind)
+    wrong = mutate(split_merge.run, changed(split_merge.draw_moves, *OFTEN), blind)
     assert (
         worst_score(
             chain(np.random.default_rng(1), ChineseRestaurant(), 10_000, wrong), ("dp", None)

@@ -16,7 +16,6 @@ from checks import (
     assert_rejected,
     by_blocks,
     changed,
-    install,
     joint_tests,
     mutant_tests,
     mutate,
@@ -185,7 +184,7 @@ def test_two_steps_to_a_data_set_with_three_features(
     name: str, blocks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if blocks:
-        by_blocks(monkeypatch, 2)
+        by_blocks(monkeypatch)
     assert_joint(OF_THREE[name](), seed=0, length=30, step=two_steps)
 
 
@@ -432,7 +431,7 @@ def test_a_copy_in_place_of_a_function_changes_no_draw(
     model = MODELS[name]()
     first = model.draw_prior(rng)
     model = model.simulate(rng, first)
-    by_blocks(monkeypatch, 3)
+    by_blocks(monkeypatch, n_users=3)
 
     def last() -> State:
         stream, state = np.random.default_rng(2), first
@@ -441,7 +440,9 @@ def test_a_copy_in_place_of_a_function_changes_no_draw(
         return state
 
     before = last()
-    install(monkeypatch, (scales._sample_log_spare, slices.sampler(scales.log_dof_density)))
+    by_blocks(
+        monkeypatch, (scales._sample_log_spare, slices.sampler(scales.log_dof_density)), n_users=3
+    )
     after = last()
     np.testing.assert_array_equal(before.labels.z, after.labels.z)
     for one, other in zip(before.views.values(), after.views.values(), strict=True):
@@ -461,6 +462,6 @@ test_mutant_is_rejected = pytest.mark.filterwarnings("ignore::RuntimeWarning")(
 def test_mutant_of_the_likelihood_is_rejected(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By blocks, where the likelihood redraws its parameters itself."""
     change, name = LIKELIHOOD_MUTANTS[mutant]
-    by_blocks(monkeypatch, 3)
+    by_blocks(monkeypatch, n_users=3)
     change(monkeypatch)
     assert_rejected(MODELS[name](), 0, ends=RUINOUS.get(mutant, ()))

@@ -13,7 +13,6 @@ from checks import (
     by_blocks,
     changed,
     gibbs_step,
-    install,
     joint_tests,
 )
 from dualview.engines.gibbs import GibbsEngine, steps
@@ -173,6 +172,5 @@ ASSIGNMENTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ASSIGNMENTS)
 def test_mutant_of_assignments_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    by_blocks(monkeypatch)
-    install(monkeypatch, ASSIGNMENTS[name]())
+    by_blocks(monkeypatch, ASSIGNMENTS[name]())
     assert_rejected(MODELS["process"](), 0, n_chains=500, ends=(LostChainsError,))

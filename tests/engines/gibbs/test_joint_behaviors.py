@@ -14,7 +14,6 @@ from checks import (
     by_blocks,
     changed,
     gibbs_step,
-    install,
     joint_tests,
     mutant_tests,
     mutate,
@@ -176,14 +175,12 @@ def items_without_their_own_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def noise_forgets_its_power(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's choice without the power of s_k that its observations bring."""
-    by_blocks(monkeypatch)
-    install(monkeypatch, changed(noise.noise_gain, "n_observations * math.log(ratio)", "0.0"))
+    by_blocks(monkeypatch, changed(noise.noise_gain, "n_observations * math.log(ratio)", "0.0"))
 
 
 def noise_forgets_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's choice as if its noise had been 1."""
-    by_blocks(monkeypatch)
-    install(
+    by_blocks(
         monkeypatch,
         changed(assignment.weigh_noises, "state.noises[c] / terms.noise[u]", "state.noises[c]"),
     )
@@ -197,7 +194,7 @@ def new_clusters_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         if len(columns) == len(state.counts):  # those that there were
             right(table, offset, first, end, columns, state)
 
-    by_blocks(monkeypatch, N_USERS - 1)
+    by_blocks(monkeypatch, n_users=N_USERS - 1)
     monkeypatch.setattr(blocks, "tabulate", wrong)
 
 
@@ -208,23 +205,20 @@ def vectors_from_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
         "evidence(mean, factor, ratio, message)",
         "evidence(mean, factor, 0.0, message)",
     )
-    by_blocks(monkeypatch)
-    install(monkeypatch, changed(blocks.draw_latents, settle=deaf))
+    by_blocks(monkeypatch, changed(blocks.draw_latents, settle=deaf))
 
 
 def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """A noise of 1 in columns of nobody."""
     old = "draw_noise(rng, counts[c], misfits[c], terms.noise_dof)"
-    by_blocks(monkeypatch)
-    install(monkeypatch, changed(noise.redraw_noises, old, f"{old} if counts[c] > 0.0 else 1.0"))
+    by_blocks(monkeypatch, changed(noise.redraw_noises, old, f"{old} if counts[c] > 0.0 else 1.0"))
 
 
 def clusters_noise_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The degrees of freedom of each cluster's noise without its observations."""
     law = mutate(noise.noise_law, "prior_dof + count", "prior_dof + 0.0 * count")
     wrong = mutate(noise.draw_noise, noise_law=law)
-    by_blocks(monkeypatch)
-    install(monkeypatch, changed(noise.redraw_noises, draw_noise=wrong))
+    by_blocks(monkeypatch, changed(noise.redraw_noises, draw_noise=wrong))
 
 
 def location_with(monkeypatch: pytest.MonkeyPatch, density: Any) -> None:
@@ -265,8 +259,7 @@ def location_leaves_users_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def published_prior_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
     """(C4) with the paper's degrees of freedom."""
-    by_blocks(monkeypatch)
-    install(
+    by_blocks(
         monkeypatch,
         changed(gaussian.base_precision_law, "n_dims - 1 + hyperprior.of_means", "n_dims"),
     )
@@ -274,8 +267,7 @@ def published_prior_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def published_prior_of_tails(monkeypatch: pytest.MonkeyPatch) -> None:
     """β on the paper's support."""
-    by_blocks(monkeypatch)
-    install(
+    by_blocks(
         monkeypatch,
         changed(
             scales.draw_scales, "least, n_dims = hyperprior.least_of_vectors", "least, n_dims = 0"
@@ -285,17 +277,15 @@ def published_prior_of_tails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def published_prior_of_spreads(monkeypatch: pytest.MonkeyPatch) -> None:
     """(C5) and the size of W_0 alone, with the paper's degrees of freedom."""
-    by_blocks(monkeypatch)
     laws = (gaussian.base_covariance_law, scales.draw_scales)
-    install(
+    by_blocks(
         monkeypatch, *(changed(law, "n_dims - 1 + hyperprior.of_spreads", "n_dims") for law in laws)
     )
 
 
 def published_scale_with_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """The size of W_0 together with latent vectors, with the paper's degrees of freedom."""
-    by_blocks(monkeypatch)
-    install(
+    by_blocks(
         monkeypatch,
         changed(
             kind.rescale, "latent.shape[1] - 1 + view.hyperprior.of_spreads", "latent.shape[1]"

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks import LostChainsError, assert_joint, assert_rejected, mutate, working_state
+from checks import (
+    Change,
+    LostChainsError,
+    assert_joint,
+    assert_rejected,
+    changed,
+    mutate,
+    working_state,
+)
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.engines.gibbs.engine import _after
 from dualview.model import Model, State
@@ -77,71 +85,27 @@ def test_the_move_leaves_the_joint_prior_as_it_is(
     assert_joint(MODELS[name](), **RUN)
 
 
-def install(monkeypatch: pytest.MonkeyPatch, **pieces: Any) -> None:
-    """Parts of the move stand for others, wherever they are used."""
-    for user in ("add_observations", "step_of_group", "independent_steps"):
-        used = {
-            name: piece
-            for name, piece in pieces.items()
-            if name in getattr(location, user).py_func.__code__.co_names
-        }
-        if used:
-            pieces[user] = mutate(getattr(location, user), **used)
-    used = {
-        name: piece
-        for name, piece in pieces.items()
-        if name in location.relocate.py_func.__code__.co_names
-    }
-    monkeypatch.setattr(location, "relocate", mutate(location.relocate, **used))
-
-
-def forgets_the_prior_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    """b without R_0(μ_0 − μ)."""
-    old = "linear[g * n_dims + i] += base.precision[i, j] * (base.mean[j] - means[group[g], j])"
-    install(monkeypatch, add_prior=mutate(location.add_prior, old, "pass"))
-
-
-def forgets_the_precision_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A with a tenth of R_0."""
-    wrong = mutate(
-        location.add_prior, "+= base.precision[i, j]\n", "+= 0.1 * base.precision[i, j]\n"
-    )
-    install(monkeypatch, add_prior=wrong)
-
-
-def pulls_the_wrong_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """b with −Eᵀr, in each of the three ways through the observations."""
-    effects = mutate(location.add_effects, "linear[i] += product", "linear[i] -= product")
-    gram = mutate(location.add_gram, "linear[i] -= precision", "linear[i] = -linear[i] + precision")
-    independent = mutate(location.add_independent, "+= gradient[i]", "-= gradient[i]")
-    install(monkeypatch, add_effects=effects, add_gram=gram, add_independent=independent)
-
-
-def leaves_vectors_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Means move, their users' vectors do not."""
-    wrong = mutate(
-        location.take_step,
-        "own = step[place : place + n_dims]",
-        "own = 0.0 * step[place : place + n_dims]",
-    )
-    install(monkeypatch, take_step=wrong)
-
-
-def precision_for_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise with the diagonal of A where A⁻¹ belongs."""
-    noise = "linear[i] += standard_normal(rng)"
-    install(
-        monkeypatch, draw_step=mutate(location.draw_step, noise, f"{noise} * matrix[i, i] ** 2")
-    )
-
-
-MUTANTS = [
-    forgets_the_prior_of_means,
-    forgets_the_precision_of_means,
-    pulls_the_wrong_way,
-    leaves_vectors_behind,
-    precision_for_covariance,
-]
+PRIOR = "linear[g * n_dims + i] += base.precision[i, j] * (base.mean[j] - means[group[g], j])"
+PRECISION = "+= base.precision[i, j]\n"
+STEP = "own = step[place : place + n_dims]"
+NOISE = "linear[i] += standard_normal(rng)"
+MUTANTS: dict[str, Callable[[], list[Change]]] = {
+    "b without R_0(μ_0 − μ)": lambda: [changed(location.add_prior, PRIOR, "pass")],
+    "A with a tenth of R_0": lambda: [
+        changed(location.add_prior, PRECISION, f"+= 0.1 * {PRECISION[3:]}")
+    ],
+    "b with −Eᵀr, in each of the three ways through the observations": lambda: [
+        changed(location.add_effects, "linear[i] += product", "linear[i] -= product"),
+        changed(location.add_gram, "linear[i] -= precision", "linear[i] = -linear[i] + precision"),
+        changed(location.add_independent, "+= gradient[i]", "-= gradient[i]"),
+    ],
+    "means move, their users' vectors do not": lambda: [
+        changed(location.take_step, STEP, STEP.replace("step[", "0.0 * step["))
+    ],
+    "noise with the diagonal of A where A⁻¹ belongs": lambda: [
+        changed(location.draw_step, NOISE, f"{NOISE} * matrix[i, i] ** 2")
+    ],
+}
 CASES = [
     ("threads, process", True),
     ("threads, process", False),
@@ -153,9 +117,9 @@ CASES = [
 @pytest.mark.parametrize(("name", "with_gram"), CASES)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(
-    mutant: Any, name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch
+    mutant: str, name: str, with_gram: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mutant(monkeypatch)
+    monkeypatch.setattr(location, "relocate", mutate(location.relocate, *MUTANTS[mutant]()))
     with_gram_or_without(monkeypatch, with_gram)
     # Its chains may run out of range.
     assert_rejected(MODELS[name](), ends=(LostChainsError, RuntimeWarning), **RUN)

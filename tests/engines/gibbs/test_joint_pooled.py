@@ -25,7 +25,7 @@ from checks import (
     gibbs_step,
     joint_tests,
     mutant_tests,
-    substituted,
+    mutate,
     working_state,
 )
 from dualview.behaviors.likelihoods import threads as thread_regression
@@ -155,7 +155,7 @@ test_mutant_is_rejected = pytest.mark.filterwarnings("ignore::RuntimeWarning")(
 def test_covariates_that_bring_another_prior_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The joint draw of clusters and covariates with four times the precision R_0."""
     right = SharedVectorView.latent_prior
-    by_blocks(monkeypatch, 3)
+    by_blocks(monkeypatch, n_users=3)
     monkeypatch.setattr(
         SharedVectorView,
         "latent_prior",
@@ -345,7 +345,7 @@ def worst_frequency(
 @pytest.mark.slow
 def test_residuals_that_stay_behind_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 0)
-    wrong = substituted(shared.draw_vectors, *residuals_stay_behind())
+    wrong = mutate(shared.draw_vectors, *residuals_stay_behind())
     model = forum_model(FiniteDirichlet(3), None)
     assert worst_frequency(model, enumerated(("finite", 3), False), 12_000, wrong) > REJECT
 

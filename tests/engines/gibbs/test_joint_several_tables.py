@@ -12,7 +12,6 @@ from checks import (
     assert_rejected,
     by_blocks,
     changed,
-    install,
     joint_tests,
     statistics,
 )
@@ -148,7 +147,6 @@ MUTANTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_rejected(monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
-    by_blocks(monkeypatch)
-    install(monkeypatch, MUTANTS[mutant]())
+    by_blocks(monkeypatch, MUTANTS[mutant]())
     ends = (LostChainsError, IndexError)  # the last: a label of a cluster that is gone
     assert_rejected(MODELS["two priors"](), 0, n_chains=500, ends=ends, look=look)

@@ -10,11 +10,10 @@ from scipy.special import gammaln, logsumexp, multigammaln
 from scipy.stats import norm
 
 import naive
-from checks import changed, mutate, substituted
+from checks import changed, mutate
 from dualview.engines.gibbs.moves import split_merge
 from dualview.engines.gibbs.moves.split_merge import new_proposal, split_and_merge
 from dualview.engines.gibbs.working import Outcome, WorkingLabels, WorkingState
-from dualview.numerics import kinds
 from dualview.numerics.hyperprior import PUBLISHED
 from dualview.numerics.messages import Terms
 from dualview.views.base import Base, Components
@@ -250,7 +249,7 @@ def test_users_who_agree_are_split_and_merged_as_with_one_label(n_tables):
     ids=["levels of one group", "weights of one group", "nobody agrees"],
 )
 def test_a_group_that_is_forgotten_is_seen(change):
-    same, _ = same_labels(substituted(split_and_merge, changed(*change)), 1)
+    same, _ = same_labels(mutate(split_and_merge, changed(*change)), 1)
     assert same < 1.0
 
 
@@ -332,17 +331,17 @@ def test_partitions_come_as_often_as_they_are_likely(n_dims, n_latent, n_calls):
     )
 
 
-def sides_are_free(monkeypatch):  # noqa: ARG001
+def sides_are_free():
     return mutate(split_and_merge, "ratio - log_sides if splitting", "ratio if splitting")
 
 
-def merges_weigh_alpha_twice(monkeypatch):  # noqa: ARG001
+def merges_weigh_alpha_twice():
     return mutate(
         split_and_merge, "else log_sides - ratio", "else log_sides - ratio + math.log(0.5)"
     )
 
 
-def splits_forget_how_merges_are_chosen(monkeypatch):  # noqa: ARG001
+def splits_forget_how_merges_are_chosen():
     return mutate(
         split_and_merge,
         "ratio += math.log(chance_of_other(first, counts.agreeing, splits))",
@@ -350,51 +349,40 @@ def splits_forget_how_merges_are_chosen(monkeypatch):  # noqa: ARG001
     )
 
 
-def merges_forget_how_they_are_chosen(monkeypatch):  # noqa: ARG001
+def merges_forget_how_they_are_chosen():
     return mutate(
         split_and_merge, "chance * (sizes.agreeing[2] - 1.0)", "(sizes.agreeing[2] - 1.0)"
     )
 
 
-def members_weigh_nothing(monkeypatch):  # noqa: ARG001
+def members_weigh_nothing():
     return mutate(split_and_merge, " * (sizes.agreeing[2] - 1.0) / sizes.agreeing[1]", "")
 
 
-def weights_outlive_their_clusters(monkeypatch):  # noqa: ARG001
-    kept = changed(
-        split_merge.accept,
-        "log_weights[column] = sizes.customers[s], math.nan",
-        "log_weights[column] = sizes.customers[s], log_weights[column]",
-    )
-    return substituted(split_and_merge, kept)
-
-
-def weights_without_means(monkeypatch):
-    return with_verb(
-        monkeypatch, log_weight=mutate(splitting.log_weight, "0.5 * pulled[i] * held[i]", "0.0")
-    )
-
-
-def miscounted_proposal(monkeypatch):
-    return with_verb(monkeypatch, propose=mutate(splitting.propose, "+ n - 1.0", "+ n"))
-
-
-def means_forget_their_users(monkeypatch):
-    return with_verb(
-        monkeypatch, accept=mutate(splitting.accept, "= n * split.sets.averages[s, i]", "= 0.0")
-    )
-
-
-def with_verb(monkeypatch, **functions):
-    """The moves, compiled anew, with other functions of the Gaussian kind."""
-    for name, function in functions.items():
-        monkeypatch.setitem(kinds.KINDS[splitting.GaussianSplit], name, function)
-    log_weight = mutate(split_merge.log_weight)
+def weights_outlive_their_clusters():
     return mutate(
         split_and_merge,
-        weight_of_column=mutate(split_merge.weight_of_column, log_weight=log_weight),
-        log_weight=log_weight,
-        accept=mutate(split_merge.accept),
+        changed(
+            split_merge.accept,
+            "log_weights[column] = sizes.customers[s], math.nan",
+            "log_weights[column] = sizes.customers[s], log_weights[column]",
+        ),
+    )
+
+
+def weights_without_means():
+    return mutate(
+        split_and_merge, changed(splitting.log_weight, "0.5 * pulled[i] * held[i]", "0.0")
+    )
+
+
+def miscounted_proposal():
+    return mutate(split_and_merge, changed(splitting.propose, "+ n - 1.0", "+ n"))
+
+
+def means_forget_their_users():
+    return mutate(
+        split_and_merge, changed(splitting.accept, "= n * split.sets.averages[s, i]", "= 0.0")
     )
 
 
@@ -413,19 +401,17 @@ MUTANTS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutant_is_rejected(mutant, monkeypatch):
-    assert (
-        np.abs(scores(Prior(2, 1, n_users=8, alpha=2.0), mutant(monkeypatch), n_moves=6)).max()
-        > 6.0
-    )
+def test_mutant_is_rejected(mutant):
+    prior = Prior(2, 1, n_users=8, alpha=2.0)
+    assert np.abs(scores(prior, mutant(), n_moves=6)).max() > 6.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mutant", [mutant for mutant in MUTANTS if mutant is not means_forget_their_users]
 )
-def test_mutant_has_partitions_too_often(mutant, monkeypatch):
-    assert np.abs(errors_of_partitions(mutant(monkeypatch), 2, 1)).max() > 9.0
+def test_mutant_has_partitions_too_often(mutant):
+    assert np.abs(errors_of_partitions(mutant(), 2, 1)).max() > 9.0
 
 
 @pytest.mark.parametrize(("n_dims", "n_latent"), [(1, 0), (0, 1), (2, 1)])

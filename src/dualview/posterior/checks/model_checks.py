@@ -237,9 +237,9 @@ def mahalanobis_levels(x: Array) -> Array:
 def mardia(x: Array) -> float:
     """Mardia's multivariate skewness of vectors (U, D), evenly spread ones of many."""
     some = x[np.linspace(0, len(x) - 1, min(len(x), _MOST_PAIRS)).astype(np.intp)]
-    centred = some - some.mean(axis=0)
-    covariance = centred.T @ centred / len(centred)
-    return float(((centred @ np.linalg.solve(covariance, centred.T)) ** 3).mean())
+    centered = some - some.mean(axis=0)
+    covariance = centered.T @ centered / len(centered)
+    return float(((centered @ np.linalg.solve(covariance, centered.T)) ** 3).mean())
 
 
 def rank_correlation(x: Array, y: Array) -> float:
@@ -254,8 +254,8 @@ def explained(y: Array, design: Array) -> float:
     """R² of the columns of y (n, q), together, on a design (n, d) and a constant."""
     full = np.column_stack([np.ones(len(y)), design])
     fitted = full @ np.linalg.lstsq(full, y)[0]
-    centred = y - y.mean(axis=0)
-    return float(1.0 - ((y - fitted) ** 2).sum() / (centred**2).sum())
+    centered = y - y.mean(axis=0)
+    return float(1.0 - ((y - fitted) ** 2).sum() / (centered**2).sum())
 
 
 def gain_of_own_noise(x: Array, user: NDArray[np.integer]) -> float:

@@ -163,9 +163,9 @@ def paper_autocorrelation_time(
         raise InputError("A constant chain has no autocorrelations.")
     n = len(chain)
     lags = np.arange(1, min(max_lag, n - 1) + 1)
-    centred = chain - chain.mean()
+    centered = chain - chain.mean()
     size = 2 ** int(np.ceil(np.log2(2 * n)))
-    spectrum = np.abs(np.fft.rfft(centred, size)) ** 2
+    spectrum = np.abs(np.fft.rfft(centered, size)) ** 2
     correlation = np.fft.irfft(spectrum, size)[: lags[-1] + 1]
     tau = 1.0 + 2.0 * np.abs(correlation[1:] / correlation[0]).sum()
     noise = 1.0 + 2.0 * (np.sqrt(2.0 / np.pi) * np.sqrt(n - lags) / n).sum()

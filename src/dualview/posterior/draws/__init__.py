@@ -121,13 +121,14 @@ class NamedDraws:
         --------
         >>> import dualview as dv
         >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
-        >>> post = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1).fit(forum.features).posterior_
+        >>> model = dv.DualViewMixture(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+        >>> post = model.fit(forum.features).posterior_
         >>> post.interval("alpha", 0.9).shape, post.interval("features.base_mean", 0.9).shape
         ((2,), (2, 2))
         >>> low, high = post.interval("features.base_mean", 0.9).T
         >>> bool((low < high).all())
         True
-        """  # noqa: E501
+        """
         ends = np.quantile(self.flat(name), interval_ends(probability), axis=0)
         return np.asarray(np.moveaxis(ends, 0, -1))
 

@@ -24,10 +24,10 @@ def save(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     """Write a tree to one file, with a digest of its content."""
     target = file_path(path, "path")
     check_place(target)
-    labelled = tree.copy()
-    labelled.attrs |= {"format": FORMAT, "format_version": VERSION}
-    labelled.attrs[DIGEST] = content_digest(labelled)
-    write_whole(target, bytes(labelled.to_netcdf(engine="h5netcdf")))
+    labeled = tree.copy()
+    labeled.attrs |= {"format": FORMAT, "format_version": VERSION}
+    labeled.attrs[DIGEST] = content_digest(labeled)
+    write_whole(target, bytes(labeled.to_netcdf(engine="h5netcdf")))
 
 
 def load(path: str | os.PathLike[str]) -> xr.DataTree:

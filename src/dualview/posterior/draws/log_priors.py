@@ -42,14 +42,14 @@ def log_priors(post: FitFacts, model: Model) -> dict[str, Array]:
             name: post.flat(name) for name in post.names if name.split(".")[-1] in _OF_LIKELIHOODS
         }
         found |= model.likelihood.log_priors(reported, post.flat_acts)
-    learnt = [
+    learned = [
         (t, own)
         for t, own in enumerate(model.agreements)
         if isinstance(own, Beta) and own != LEARNT
     ]  # that is flat
-    if learnt:
+    if learned:
         shares = post.flat("agreement").reshape(-1, len(model.agreements))
         found["agreement"] = np.array(
-            [sum(own.log_density(row[t]) for t, own in learnt) for row in shares]
+            [sum(own.log_density(row[t]) for t, own in learned) for row in shares]
         )
     return found

@@ -85,7 +85,7 @@ def mutual_information(precision: Array, pull: Array) -> Array:
     """g_ij (m, m) of normal outcomes y with a precision matrix K (m, m) given all others, and pull
     K (y − E y), (m,).
 
-    Given all others, i and j have the correlation ρ and standardised values z_i and z_j: g = −ln(1
+    Given all others, i and j have the correlation ρ and standardized values z_i and z_j: g = −ln(1
     − ρ²)/2
     − (ρ² (z_i² + z_j²) − 2 ρ z_i z_j) / (2 (1 − ρ²)).
     """
