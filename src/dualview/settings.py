@@ -300,8 +300,7 @@ class Settings:
     )
     engine: Literal["gibbs", "variational"] = setting(
         "gibbs",
-        "gibbs samples the posterior; variational approximates it, much faster with many users: "
-        "--chains is then the number of starts, and --warmup, --thin and --max-draws do nothing.",
+        "gibbs samples the posterior; variational approximates it, much faster with many users.",
         described="engine: {}",
     )
     n_warmup: int | None = setting_of(Gibbs, "n_warmup")
@@ -320,7 +319,12 @@ class Settings:
     max_draws: int | None = setting_of(Gibbs, "max_draws")
     thin: int = setting_of(Gibbs, "thin")
     n_chains: int = setting(
-        4, "Number of chains.", least=1, described="{} chains", recorded="always"
+        4,
+        "Number of chains; of starts with --engine variational, where --warmup, --thin and "
+        "--max-draws do nothing.",
+        least=1,
+        described="{} chains",
+        recorded="always",
     )
     keep: Literal["draws", "summary"] = setting(
         "draws", "Keep all draws in full or, for very many users, a summary."
@@ -383,10 +387,8 @@ class AnswerSettings:
 
     kind: Literal["threads", "regression", "binary", "ordinal", "choices", "rankings"] = setting(
         "threads",
-        "What was observed: threads, or answers of single users, one row each. regression: "
-        "numbers; binary: yes or no; "
-        "ordinal: ratings; choices: one item chosen over another; rankings: items with their "
-        "places, one row per item.",
+        "Threads, or answers of users: numbers (regression), yes or no (binary), ratings "
+        "(ordinal), preferred items (choices), ordered items (rankings).",
         described="{}",
     )
     outcome: str | None = setting(

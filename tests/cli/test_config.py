@@ -1,7 +1,6 @@
 """Settings from a TOML file: the same request as by options, which win over it, and errors that say
 what to write."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -130,29 +129,3 @@ def test_a_file_that_is_not_there_is_named(asked: list[Any], capsys: Any) -> Non
     assert cli.main(["fit", "u.csv", "--out", "run", "--config", "none.toml"]) == 2
     assert "none.toml cannot be read: No such file or directory." in capsys.readouterr().err
     assert not asked
-
-
-@pytest.mark.parametrize("command", ["fit", "forum"])
-def test_help_shows_a_dozen_options_and_help_all_every_one(command: str, capsys: Any) -> None:
-    shown = {}
-    for flag in ("--help", "--help-all"):
-        assert cli.main([command, flag]) == 0
-        text = capsys.readouterr().out
-        shown[flag] = set(re.findall(r"│[ *]{1,4}(--[\w-]+)", text))
-        assert (f"More options: dualview {command} --help-all" in text) == (flag == "--help")
-    assert len(shown["--help"]) == 12
-    assert {"--out", "--config", "--clusters", "--seed"} <= shown["--help"]
-    assert shown["--help"] < shown["--help-all"]
-    assert len(shown["--help-all"]) > 40
-
-
-@pytest.mark.parametrize("command", [command.__name__ for command in cli.LINE.commands])
-def test_help_fits_a_screen_and_no_line_holds_a_single_word(
-    command: str, monkeypatch: Any, capsys: Any
-) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    assert cli.main([command, "--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 50
-    assert max(map(len, lines)) <= 100
-    assert not [line for line in lines if re.fullmatch(r"(│ +)?[a-z]\S*( +│)?\s*", line)]

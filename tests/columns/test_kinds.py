@@ -243,8 +243,53 @@ def test_codes_are_doubted_and_amounts_are_not(seed):
     assert [column(own).doubt for own in amounts] == [""] * len(amounts)
 
 
-def test_ids_are_doubted():
-    assert "each number once: if it is an id" in column(np.arange(N)).doubt
+NAMES = [f"u{i}" for i in range(N)]
+SCATTERED = 3 * np.random.default_rng(0).permutation(N) + 7
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind"),
+    [
+        ("row", np.arange(N), "count"),
+        ("row", np.arange(N, dtype=float) - 2.0, "rounded"),
+        ("id", SCATTERED, "count"),
+        ("user_id", SCATTERED, "count"),
+        ("userId", SCATTERED, "count"),
+        ("Patient ID", SCATTERED, "count"),
+        ("who", NAMES, "nominal"),
+        ("id", [f"{i:05d}" for i in range(N)], "nominal"),
+    ],
+)
+def test_ids_are_left_out_unless_they_are_named(name, values, kind):
+    table = pd.DataFrame({name: values, "y": normal(N)})
+    found = dv.describe_columns(table).set_index("column").loc[name]
+    assert found["kind"] == "ignore"
+    assert f"To use it, write columns={{{name!r}: {kind!r}}}" in found["doubt"]
+    asked = dv.describe_columns(table, {name: kind}).set_index("column").loc[name]
+    assert (asked["kind"], asked["doubt"]) == (kind, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind"),
+    [
+        ("income", SCATTERED, "count"),
+        ("covid", SCATTERED, "count"),
+        ("row", np.r_[np.arange(N - 1), 0], "count"),
+        ("id", np.arange(10), "count"),
+        ("id", SCATTERED + 0.5, "continuous"),
+        ("id", np.arange(N) % 7, "count"),
+        ("town", [f"t{i % 7}" for i in range(N)], "nominal"),
+        ("length", [f"{i},5" for i in range(N)], "refused"),
+    ],
+)
+def test_other_columns_stay(name, values, kind):
+    found = dv.describe_columns(pd.DataFrame({name: values})).set_index("column").loc[name]
+    assert found["kind"] == kind
+
+
+def test_a_table_of_ids_says_why_nothing_is_left():
+    with pytest.raises(InputError, match=r"All columns are ignored \('id' is left out; it has"):
+        dv.DualViewMixture().fit(pd.DataFrame({"id": np.arange(N)}))
 
 
 def test_a_fit_warns_once_of_doubtful_kinds():
@@ -256,7 +301,9 @@ def test_a_fit_warns_once_of_doubtful_kinds():
         model.fit(table)
     told = [str(own.message) for own in found if "in doubt" in str(own.message)]
     assert len(told) == 1
-    assert "'id' is taken for a count; each number once" in told[0]
+    assert "'id' is left out; it has a value of its own for each user" in told[0]
+    assert "To use it, write columns={'id': 'count'}" in told[0]
+    assert model.posterior_.feature_names == ["field", "y"]
     kinds = {"field": "nominal", "id": "ignore"}
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Kinds of columns in doubt")

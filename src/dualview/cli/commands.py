@@ -14,7 +14,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from dualview.cli.program import CommandLine, RunSettings, WorkSettings, run_command, stoppable
+from dualview.cli.program import (
+    CommandLine,
+    RunSettings,
+    WorkSettings,
+    program,
+    run_command,
+    stoppable,
+)
 from dualview.errors import InputError
 from dualview.files.writing import check_place, is_standard_output, wrote
 from dualview.forum.columns import GivenColumns
@@ -91,14 +98,12 @@ def fit(
     users
         Table with one row per user: an id column and features.
     threads
-        Table with one row per thread and participant: thread, user, optionally weight, and outcome
-        unless --outcomes has it. With --kind, one row per answer of a user.
+        One row per thread and participant: thread, user, outcome unless in --outcomes, optionally
+        weight. With --kind, one row per answer.
     outcomes
-        Table with one row per thread: thread, outcome, optionally covariates. By default these are
-        columns of the threads.
+        Table with a row per thread: thread, outcome, optionally covariates.
     covariates
-        Columns with properties of the threads; each has a regression coefficient outside the
-        mixture.
+        Columns of threads with regression coefficients outside the mixture.
     intercept
         Add an intercept.
     noise_variance
@@ -107,8 +112,8 @@ def fit(
     drop_unknown
         Leave out rows of users who are not in the table of users.
     columns
-        File with the kinds of the columns of users: continuous, counts, ratings, categories.
-        'dualview columns' writes one that you can edit; without it the kinds are detected.
+        File with the kinds of the columns of users, as 'dualview columns' writes it; by default
+        they are detected.
     """
     with stoppable(run.out):
         from dualview.runs.request import Request
@@ -532,6 +537,19 @@ def forum(
         report(run.out)
 
 
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+    """Print a script by which a shell completes commands, options and their values with Tab.
+
+    Example: source <(dualview completion bash)
+
+    Parameters
+    ----------
+    shell
+        The shell that will read the script.
+    """
+    print(program(LINE).generate_completion(shell=shell))
+
+
 def _tell(words: str, out: Path | None) -> None:
     """Print words; to standard error where the result itself went to standard output, so that it
     can be piped."""
@@ -554,6 +572,7 @@ LINE = CommandLine(
         report,
         reproduce,
         forum,
+        completion,
     ),
     several=(report,),
     gone={forum: GONE},

@@ -50,8 +50,7 @@ class RunSettings(WorkSettings):
     out: Path = field(metadata={"help": "Folder of the run."})
     config: Path | None = setting(  # noqa: RUF009
         None,
-        "TOML file with options, such as max-time = 60: their names without dashes in front. "
-        "Options on the command line win over the file.",
+        "TOML file with options, such as max-time = 60; the command line wins.",
     )
 
 
@@ -93,12 +92,16 @@ def program(line: CommandLine, help_all: bool = False) -> "cyclopts.App":
     """The program with all its commands; their help is made from the functions themselves."""
     import cyclopts
 
+    from dualview.cli.help import Page
+
     app = cyclopts.App(
         "dualview",
         help="Clusters of users, from features you can see and behavior you can see only through "
         "its effects.",
         version=__version__,
+        help_flags=("--help", "-h", "--help-all"),
         help_format="markdown",
+        help_formatter=Page(),
         default_parameter=cyclopts.Parameter(negative="", show_default=_shown_default),
         suppress_keyboard_interrupt=False,
         config=read_config,
@@ -113,8 +116,10 @@ def program(line: CommandLine, help_all: bool = False) -> "cyclopts.App":
         several = (
             cyclopts.Parameter(consume_multiple=(1, None)) if command in line.several else None
         )
-        is_brief = command in line.brief and not help_all
-        brief = _brief(command, line.brief[command]) if is_brief else {}
+        brief: dict[str, Any] = {}
+        if command in line.brief and not help_all:
+            brief["help_formatter"] = Page(_unusual(command, line.brief[command]))
+            brief["help_epilogue"] = f"More options: dualview {command.__name__} --help-all"
         app.command(command, default_parameter=several, **brief)
     return app
 
@@ -127,23 +132,14 @@ def _shown_default(value: Any) -> Any:
     return None if value is False or value == -1 else value
 
 
-def _brief(command: Command, left_out: Sequence[str]) -> dict[str, Any]:
-    """How a command shows the usual options only, and where the others are."""
-    from cyclopts.help import DefaultFormatter
-
+def _unusual(command: Command, left_out: Sequence[str]) -> frozenset[str]:
+    """The options that --help leaves to --help-all."""
     hidden = {f"--{option_name(name)}" for name in left_out}
     for parameter in signature(command).parameters.values():
         if (panel := RECORDS.get(parameter.annotation)) is not None:
             names = {item.name for item in fields(parameter.annotation)} - {*panel.usual}
             hidden |= {f"--{panel.option(name)}" for name in names}
-
-    class Brief(DefaultFormatter):
-        def __call__(self, console: Any, options: Any, panel: Any) -> None:
-            panel.entries = [entry for entry in panel.entries if not hidden & {*entry.names}]
-            super().__call__(console, options, panel)
-
-    more = f"More options: dualview {command.__name__} --help-all"
-    return {"help_formatter": Brief(), "help_epilogue": more}
+    return frozenset(hidden)
 
 
 def run_command(line: CommandLine, tokens: Sequence[str]) -> int:
@@ -168,7 +164,7 @@ def _run(line: CommandLine, tokens: Sequence[str]) -> int:
     warnings.showwarning = lambda message, *_, **__: _warn(message, options)
     try:
         app(
-            ["--help" if token == "--help-all" else token for token in _with_dashes(tokens)],
+            _with_dashes(tokens),
             exit_on_error=False,
             print_error=False,
             result_action="return_value",

@@ -2,7 +2,7 @@
 it."""
 
 from dualview.columns.cells import Cells
-from dualview.columns.codebook import Columns, describe_columns
+from dualview.columns.codebook import Columns, describe_columns, doubt_text
 from dualview.columns.codebook_file import codebook_text, read_columns_file
 from dualview.columns.column import Censored, Column
 from dualview.columns.levels import level_shares
@@ -14,6 +14,7 @@ __all__ = [
     "Columns",
     "codebook_text",
     "describe_columns",
+    "doubt_text",
     "level_shares",
     "read_columns_file",
 ]

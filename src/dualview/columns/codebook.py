@@ -1,5 +1,6 @@
 """The codebook of a fit: the kinds of its columns, and how new tables are read by it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 from dualview.columns.cells import Cells
 from dualview.columns.column import Column
 from dualview.columns.kinds import IGNORE, Wish, column_kinds, kind_of, kind_words
+from dualview.columns.numbers import are_whole
 from dualview.columns.table import Source, Table, leave_out, no_value
 from dualview.errors import InputError
 
 _SHOWN = 5
 _LEVELS_SHOWN = 6
+_MANY = 10  # users beyond whom a value of its own for each is that of an id
+_NAMED_ID = re.compile(r"(?i:(^|[\W_])(id|uuid|guid)$)|[a-z]I[dD]$")
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,14 @@ class Columns:
             )
             raise InputError(" ".join(problems[:_SHOWN]) + more)
         found = tuple(column for column in chosen if isinstance(column, Column))
+        codebook = cls(found, table.is_named)
         if all(column.kind == IGNORE for column in found):
-            raise InputError("All columns are ignored. Pass X=None to cluster by behavior alone.")
-        return cls(found, table.is_named)
+            doubts = codebook.doubts()
+            raise InputError(
+                f"All columns are ignored{doubts and f' ({doubts})'}. Pass X=None to cluster by "
+                "behavior alone."
+            )
+        return codebook
 
     def of(self, view: str) -> tuple[Column, ...]:
         """The columns that a view sees, by its name, in order."""
@@ -81,8 +90,11 @@ class Columns:
 
     def doubts(self) -> str:
         """Which kinds may be wrong, and what to write then, for a warning; "" for none."""
-        found = [column for column in self.columns if column.doubt]
-        told = [f"{column.name!r} is taken for a {column.kind}; {column.doubt}" for column in found]
+        told = [
+            doubt_text(column.name, column.kind, column.doubt)
+            for column in self.columns
+            if column.doubt
+        ]
         more = [f"and {len(told) - _SHOWN} more columns (describe_columns)"] * (len(told) > _SHOWN)
         return ". ".join([*told[:_SHOWN], *more])
 
@@ -163,11 +175,12 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
 
     Whole numbers may be stored as floats, as pandas does if cells are missing. NaN, None, NA and
     NaT are missing cells. Some columns are refused: dates, time spans, lists, columns with one
-    value or none, and text with a different level for every user, or with more than ten levels and
-    more than half as many levels as users. The table shows them as "refused", with the reason; a
-    fit raises an error. ``doubt`` says where a kind may be wrong, and what to write then: codes
-    such as a field of study from 1 to 18 look like counts. A fit warns of such columns until
-    ``columns`` names their kinds.
+    value or none, and text with more than ten levels and more than half as many levels as users.
+    The table shows them as "refused", with the reason; a fit raises an error. Ids are left out
+    ("ignore"): text, and whole numbers in a row or in a column called id, user_id or the like, of
+    which each of more than ten users has one of its own. ``doubt`` says where a kind may be wrong,
+    and what to write then: codes such as a field of study from 1 to 18 look like counts. A fit
+    warns of such columns, and of ids, until ``columns`` names their kinds.
 
     Parameters
     ----------
@@ -209,6 +222,12 @@ def describe_columns(X: Any, columns: Mapping[str, Any] | None = None) -> pd.Dat
             )
     found = pd.DataFrame(rows, columns=["column", "kind", "why", "levels", "missing"])
     return found.assign(doubt=doubts)
+
+
+def doubt_text(name: str, kind: str, doubt: str) -> str:
+    """A column whose kind may be wrong, in words."""
+    taken = "left out" if kind == IGNORE else f"taken for a {kind}"
+    return f"{name!r} is {taken}; {doubt}"
 
 
 def choices(table: Table, columns: Mapping[str, Any] | None) -> dict[str, Column | InputError]:
@@ -282,6 +301,10 @@ def _column(name: str, table: Table, wish: Wish | None) -> Column:
 def _recognized(source: Source) -> Column:
     """The column by its values; raises InputError with advice where there is no use for it. Kinds
     that were registered last are asked first."""
+    if (kind_of_id := _kind_if_id(source)) is not None:
+        why = "a value of its own for each user, as ids have"
+        use = f"columns={{{source.name!r}: {kind_of_id!r}}}"
+        return Column(source.name, IGNORE, why, doubt=f"it has {why}. To use it, write {use}")
     for kind in reversed(column_kinds()):
         found = kind.recognize(source)
         if found is not None:
@@ -298,6 +321,31 @@ def _recognized(source: Source) -> Column:
         "or leave it out: "
         f"{leave_out(source.name)}."
     )
+
+
+def _kind_if_id(source: Source) -> str | None:
+    """What a column would be that tells users apart, as ids do, which says nothing about clusters;
+    None for any other."""
+    is_named = _NAMED_ID.search(source.name) is not None
+    if source.is_numeric:
+        values = source.known()
+        in_a_row = values.max() - values.min() == len(values) - 1
+        is_id = (is_named or in_a_row) and are_whole(values)
+        kind = "count" if values.min() >= 0 else "rounded"
+    elif source.holds == "text":
+        values = source.cells.dropna().to_numpy()
+        is_id, kind = is_named or not all(map(_reads_as_number, values)), "nominal"
+    else:
+        return None
+    return kind if is_id and len(set(values)) == len(values) > _MANY else None
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
 def _source_names(column: Column) -> list[str]:

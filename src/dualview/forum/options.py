@@ -34,8 +34,7 @@ class ForumSettings:
     first: int = setting(
         5,
         "Number of early posts: the authors of this many first posts of a thread explain its "
-        "outcome. Only longer threads are used: in shorter ones the number of early posts reveals "
-        "the length.",
+        "outcome. Only longer threads are used.",
         least=1,
     )
     outcome: str = setting(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dualview.columns import codebook_text, describe_columns
+from dualview.columns import codebook_text, describe_columns, doubt_text
 from dualview.errors import DualViewError, InputError
 from dualview.files.reading import copy_stream, is_stream
 from dualview.files.writing import check_place, make_folder, write_whole, wrote
@@ -35,7 +35,7 @@ def write_codebook(users: Path, out: Path | None, user_column: str) -> str:
     write_whole(out, codebook_text(table).encode())
     described = describe_columns(table)
     doubts = "".join(
-        f"\nIn doubt: {name!r} is taken for a {kind}; {doubt}."
+        f"\nIn doubt: {doubt_text(name, kind, doubt)}."
         for name, kind, doubt in described[["column", "kind", "doubt"]].to_numpy()
         if doubt
     )

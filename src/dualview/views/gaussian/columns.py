@@ -36,7 +36,7 @@ TIED_SHARE = 0.1  # of the users share a value: then numbers with a common step 
 _LEAST_AT_END = 5  # users
 _FEW = 3  # different numbers beyond which some may be limits of the others
 _ENDS = "lowest", "highest"
-_MANY = 10  # numbers beyond which ends and ids are looked for
+_MANY = 10  # numbers beyond which ends are looked for
 _SHOWN = 3
 
 
@@ -280,9 +280,6 @@ def _count(source: Source, wish: Wish) -> Column:
 def _doubt(name: str, values: Array) -> str:
     """What speaks against whole numbers being counts, and what to write then; "" where nothing
     does."""
-    n_distinct = len(np.unique(values))
-    if n_distinct == len(values) > _MANY and values.max() - values.min() == n_distinct - 1:
-        return f"each number once: if it is an id, write {leave_out(name)}"
     if look_like_codes(values):
         return (
             "how many users have each number goes up and down by turns, as with codes: if they are "
