@@ -1,6 +1,6 @@
 # make demo       sets up .venv and runs the main job on bundled data; results in demo/
 # make test       sets up .venv, lints, type-checks, checks import contracts, runs the tests
-# make test-slow  the statistical tests that take minutes
+# make test-slow  the statistical tests that take minutes; continues where it stopped, while the code stays the same
 # make test-bounds  kernels and sampler with bounds checks in compiled code
 # make test-numba   how kernels are compiled, with the oldest and the newest supported Numba
 # make test-arviz   the tree for ArviZ with every plot of arviz-plots, in an environment of its own
@@ -57,7 +57,7 @@ warm-table+agreement warm-features+pooled: $(VENV)/ready
 	$(BIN)/python tests/warm_up.py $(subst +, ,$(@:warm-%=%))
 
 test-slow: $(VENV)/ready
-	$(BIN)/pytest -n $(WORKERS) -m "slow or paper"
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "slow or paper" --resume .slow_passed
 
 # Numba's cache does not distinguish code with checks from code without, so this code has its own cache.
 test-bounds: $(VENV)/ready
@@ -124,5 +124,5 @@ link: $(VENV)/ready
 	$(BIN)/python -m benchmarks.paste docs/link.md forums < docs/link/forums.md
 
 clean:
-	rm -rf $(VENV) $(VENV)-numba-* $(VENV)-arviz demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .slow_passed $(VENV) $(VENV)-numba-* $(VENV)-arviz demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests benchmarks reproduction -name __pycache__ -type d -exec rm -rf {} +

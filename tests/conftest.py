@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from resumed import pytest_addoption, pytest_configure  # noqa: F401
+
 
 def pytest_collection_finish() -> None:
     """What was imported stays: the collector of garbage need not look at it again and again."""

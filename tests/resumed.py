@@ -1,0 +1,195 @@
+"""Tests that have passed need not run again while what they depend on stays as it is.
+
+``pytest --resume FILE`` leaves out the tests that FILE says have passed with the same code, and
+writes down those that pass now, so that a run of hours which was cut short continues where it
+stopped. Code is the same if each byte is: of the file of the test, of the modules that it imports,
+of those that these import, and so on, of the settings of pytest, and the versions of Python and of
+all that is installed. A test that uses ``dualview`` as users do, or starts other programs, depends
+on the whole project but other tests.
+"""
+
+import ast
+import hashlib
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cache, cached_property
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_EVERYTHING = ("src/dualview", "tests", "benchmarks", "reproduction", "examples", "docs")
+_PROGRAMS = {"subprocess", "programs", "runpy", "benchmarks", "reproduction", "examples"}
+_IGNORED = {".pyc", ".nbi", ".nbc"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--resume", type=Path, metavar="FILE", help="leave out what FILE says has passed"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--resume") is None:
+        return
+    given = getattr(config, "workerinput", None)  # workers of xdist must leave out the same tests
+    if given is None:
+        config.pluginmanager.register(Ledger(config.getoption("--resume")), "ledger")
+    else:
+        config.pluginmanager.register(Left(given["passed"]), "left out")
+
+
+class Left:
+    """Leaves out tests that have passed."""
+
+    def __init__(self, passed: Iterable[str]) -> None:
+        self.passed = set(passed)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        gone = [item for item in items if item.nodeid in self.passed]
+        config.hook.pytest_deselected(items=gone)
+        items[:] = [item for item in items if item.nodeid not in self.passed]
+
+
+class Ledger(Left):
+    """Also writes down those that pass."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.dependencies = path, Dependencies(ROOT)
+        self.bad: set[str] = set()
+        super().__init__(self._read())
+
+    def _read(self) -> Iterator[str]:
+        if not self.path.exists():
+            return
+        for line in self.path.read_text().splitlines():
+            record = json.loads(line)
+            if record["code"] == self.dependencies.digest(record["test"].split("::")[0]):
+                yield record["test"]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["passed"] = sorted(self.passed)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome != "passed" or hasattr(report, "wasxfail"):
+            self.bad.add(report.nodeid)
+        elif report.when == "teardown" and report.nodeid not in self.bad:
+            code = self.dependencies.digest(report.nodeid.split("::")[0])
+            with self.path.open("a") as file:
+                file.write(json.dumps({"test": report.nodeid, "code": code}) + "\n")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.passed and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        terminalreporter.write_line(
+            f"{len(self.passed)} more have passed before, with the same code ({self.path})"
+        )
+
+
+class Dependencies:
+    """What the tests of a project depend on."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.digest = cache(self._digest)
+
+    def _digest(self, test: str) -> str:
+        """Of everything that the tests of a file, a path from the root, depend on."""
+        files = self.files(self.root / test) | {self.root / test, self.root / "tests/conftest.py"}
+        found = hashlib.sha256(self._surroundings)
+        for path in sorted(files):
+            found.update(f"{path.relative_to(self.root)}\0".encode())
+            found.update(self._bytes_digest(path))
+        return found.hexdigest()
+
+    def files(self, test: Path) -> set[Path]:
+        """The files that a file of tests depends on."""
+        modules, seen, todo = set[str](), set[Path](), [test]
+        while todo:
+            path = todo.pop()
+            if path in seen:
+                continue
+            seen.add(path)
+            for name in _names(path):
+                if name in self._helpers:
+                    todo.append(self._helpers[name])
+                elif name == "dualview" or name.split(".")[0] in _PROGRAMS:
+                    return self._everything
+                elif name in self._graph.modules:
+                    modules.add(name)
+        return seen | {self._file(module) for module in self._closure(modules)}
+
+    def _closure(self, modules: Iterable[str]) -> set[str]:
+        """Modules of the package, all that they import, and the packages that these are in."""
+        found, todo = set[str](), [*modules]
+        while todo:
+            module = todo.pop()
+            if module in found:
+                continue
+            found.add(module)
+            if module != "dualview":  # its names are looked up when they are used
+                todo += self._graph.find_modules_directly_imported_by(module)
+                todo.append(module.rpartition(".")[0])
+        return found
+
+    def _file(self, module: str) -> Path:
+        path = self.root / "src" / module.replace(".", "/")
+        return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+    @cached_property
+    def _graph(self) -> Any:
+        return grimp.build_graph("dualview", exclude_type_checking_imports=True, cache_dir=None)
+
+    @cached_property
+    def _helpers(self) -> dict[str, Path]:
+        """Modules that tests import by their names."""
+        paths = (self.root / "tests").rglob("*.py")
+        return {path.stem: path for path in paths if not path.name.startswith("test_")}
+
+    @cached_property
+    def _everything(self) -> set[Path]:
+        return {
+            path
+            for folder in _EVERYTHING
+            for path in (self.root / folder).rglob("*")
+            if path.is_file()
+            and path.suffix not in _IGNORED
+            and "_build" not in path.parts
+            and not path.name.startswith("test_")
+        } | {path for path in self.root.iterdir() if path.suffix in {".md", ".toml", ".cff"}}
+
+    @cached_property
+    def _surroundings(self) -> bytes:
+        settings = tomllib.loads((self.root / "pyproject.toml").read_text())["tool"]["pytest"]
+        installed = sorted(f"{own.name} {own.version}" for own in distributions())
+        return "\n".join([sys.version, json.dumps(settings), *installed]).encode()
+
+    @cache  # noqa: B019
+    def _bytes_digest(self, path: Path) -> bytes:
+        return hashlib.sha256(path.read_bytes()).digest()
+
+
+def _names(path: Path) -> set[str]:
+    """The modules that a file imports, or calls by their names in text, and names that it imports
+    from them, which may be modules too."""
+    text, found = path.read_text(), set[str]()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+    called = re.findall(r"[\"'](dualview(?:\.\w+)+)", text)
+    return found | {name.rpartition(".")[0] for name in called} | set(called)
