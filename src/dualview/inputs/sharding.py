@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dualview.behaviors import SharedOutcome
-from dualview.behaviors.ids import Rows
+from dualview.behaviors.ids import Rows, id_text
 from dualview.checks import check_range, column_names, numbers, whole_number
 from dualview.errors import InputError
 from dualview.inputs.features import counts_from, row_ids
@@ -50,11 +50,11 @@ def write_shards(
     ----------
     folder : path
         Folder to write. It must not exist, or be empty.
-    users : array (U, D), DataFrame, path, or a series of these
-        Features of the users, all of them numbers and none missing. Ids are in the column ``user``,
-        or in the index of a DataFrame. A path is a CSV, TSV or Parquet file. A series (a list, a
+    users : array (U, D), table, path, or a series of these
+        Features of the users, all of them numbers and none missing. Tables are of pandas, polars or
+        Arrow. Ids are in the column ``user``, or in the index of a pandas table. A path is a CSV, TSV or Parquet file. A series (a list, a
         generator) has one piece of the table after the other.
-    threads : SharedOutcome, DataFrame, path, or a series of these, optional
+    threads : SharedOutcome, table, path, or a series of these, optional
         Who took part in which thread. Tables have a row for each thread and participant: thread,
         user, outcome, and if there is one, weight. The rows of a thread follow each other. A
         ``SharedOutcome`` may have neither covariates nor groups.
@@ -153,7 +153,7 @@ def _users_of(piece: Any, names: Columns, n_before: int) -> _Users:
                 raise InputError(
                     f"users: column {names.user!r} is empty in {int(missing.sum())} row(s)."
                 )
-            ids = [str(value) for value in given]
+            ids = [id_text(value) for value in given]
             piece = piece.drop(columns=names.user)
         else:
             ids = None if counts_from(piece, n_before) else row_ids(piece)
@@ -289,7 +289,7 @@ class _Threads:
         names = self.names
         if not isinstance(piece, pd.DataFrame):
             raise InputError(
-                "threads must be a SharedOutcome, a DataFrame, a path or a series of these; got "
+                "threads must be a SharedOutcome, a table, a path or a series of these; got "
                 f"{type(piece).__name__}."
             )
         missing = [
@@ -311,9 +311,9 @@ class _Threads:
             empty = piece[name].isna() | (piece[name] == "")
             if empty.any():
                 raise InputError(f"threads: column {name!r} is empty in {int(empty.sum())} row(s).")
-        table["thread"] = [str(value) for value in piece[names.thread]]
+        table["thread"] = [id_text(value) for value in piece[names.thread]]
         table["user"] = self.places.find(
-            np.array([str(value) for value in piece[names.user]], dtype=np.str_)
+            np.array([id_text(value) for value in piece[names.user]], dtype=np.str_)
         )
         self._check_known(table["user"].to_numpy(), piece[names.user].tolist())
         table["weight"] = numeric(piece[names.weight]) if names.weight in piece.columns else 1.0
