@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dualview as dv
@@ -89,6 +90,24 @@ def test_what_a_fit_of_features_has_not(fitted: dict[str, dv.DualViewMixture]) -
         _ = model.posterior_.latent_median
     assert issubclass(AbsentError, InputError)
     assert fitted["both"].posterior_.latent_median.shape == (12,)
+
+
+def test_a_fit_that_fails_leaves_the_one_before(fitted: dict[str, dv.DualViewMixture]) -> None:
+    """Once the columns of the new fit with the posterior of the old one."""
+    model = fitted["features"]
+    post, found = model.posterior_, model.predict_proba(FORUM.features)
+    for X in (np.full((12, 1), np.nan), pd.DataFrame({"a": [np.inf, 1.0]}), None):
+        with pytest.raises(InputError):
+            model.fit(X)
+        assert model.posterior_ is post
+        assert model.n_features_in_ == 2
+        assert not hasattr(model, "feature_names_in_")
+        np.testing.assert_array_equal(model.predict_proba(FORUM.features), found)
+    new = dv.DualViewMixture()
+    with pytest.raises(InputError):
+        new.fit(np.full((12, 1), np.inf))
+    assert vars(new) == vars(dv.DualViewMixture())
+    assert_can_be_looked_at(new)
 
 
 def test_dir_computes_nothing(

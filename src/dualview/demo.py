@@ -25,7 +25,7 @@ from dualview.chains.progress import Lines
 from dualview.datasets import Forum, agreement
 from dualview.errors import ConvergenceWarning, InputError
 from dualview.files.spreadsheets import csv_bytes
-from dualview.files.writing import make_folder, write_whole
+from dualview.files.writing import check_folder_place, make_folder, write_whole
 from dualview.mixture import DualViewMixture
 from dualview.settings import Gibbs
 
@@ -81,6 +81,7 @@ def _picture(model: DualViewMixture, forum: Forum) -> bytes:
 
 def _check_folder(out: Path) -> None:
     """Raise before the work rather than after it."""
+    check_folder_place(out)
     place = out.absolute()
     while not place.exists():
         place = place.parent

@@ -3,7 +3,8 @@
 X (U, D) features; the behavior is passed as y, an object of length U.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -249,17 +250,17 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
             ``OrdinalOutcomes``, ``PairwiseChoices`` or ``Rankings``. Several of them at once as a
             list, or as a dictionary by name.
         """
-        parameters = Parameters.of(self)
-        if isinstance(X, Shards):
-            with problem_of_shards(self, parameters, check_shards(X, y)) as problem:
-                post = fit_model(parameters, problem)[0]
-            self._take(post, post.behavior)
-            warn_of_fit(self.posterior_, self.labels_)
-            return self
-        data = checked_data(self, X, y)
-        check_use(parameters, data)
-        post, stream = fit_model(parameters, build_model(parameters, data))
-        self._take(post, data.behavior, stream)
+        with _unchanged_by_errors(self):
+            parameters = Parameters.of(self)
+            if isinstance(X, Shards):
+                with problem_of_shards(self, parameters, check_shards(X, y)) as problem:
+                    post = fit_model(parameters, problem)[0]
+                self._take(post, post.behavior)
+            else:
+                data = checked_data(self, X, y)
+                check_use(parameters, data)
+                post, stream = fit_model(parameters, build_model(parameters, data))
+                self._take(post, data.behavior, stream)
         warn_of_fit(self.posterior_, self.labels_)
         return self
 
@@ -286,7 +287,8 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
             New observations, with outcomes, of known users, of new ones, or of both. Users are
             matched by ids if both the fit and the behavior have some. Otherwise they are in the
             order of the fit, followed by the new users in the order of X; with X, a behavior of the
-            new users alone is enough. Without features, users beyond those of the fit are new.
+            new users alone is enough, whose numbers ``n_users=J`` says to count them alone. Without
+            features, users beyond those of the fit are new.
 
         Examples
         --------
@@ -466,6 +468,19 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         tags.target_tags.required = False
         tags.input_tags.allow_nan = True
         return tags
+
+
+@contextmanager
+def _unchanged_by_errors(model: DualViewMixture) -> Iterator[None]:
+    """Inside, an error leaves an estimator with the fit it had, if any: a new fit notes the columns
+    of X long before it has a posterior of them."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
 
 
 def fit(

@@ -201,6 +201,16 @@ class TestDecisions:
         data = data_of(table([str(user) for user in SHUFFLED]), regression([0, 1, 5]))
         assert names_agree(data)
 
+    def test_zeros_in_front(self) -> None:
+        """7 is not 007, but may have been: once 1 and 2 counted rows, in a table that calls users
+        001 and 002."""
+        X = table(["002", "000", "001"])
+        for user in ([0, 1, 2], pd.Series([0, 1, 2])):
+            with pytest.raises(InputError, match=r"behavior: 0, 1, 2\..*from 0, say n_users=3"):
+                data_of(X, regression(user))
+        counted = data_of(X, regression([0, 1, 2], n_users=3)).behavior
+        assert counted.user.tolist() == [0, 1, 2]  # type: ignore[union-attr]
+
     def test_floats_in_the_index(self) -> None:
         data = data_of(table([float(user) for user in SHUFFLED]), regression([0, 1, 5]))
         assert names_agree(data)
@@ -559,6 +569,21 @@ class TestNewObservations:
             among_new_users(self.by_position, alone, ["6", "7"]), 2
         ).user.tolist() == [6, 7]
 
+    @pytest.mark.parametrize("kind", list(KINDS))
+    def test_numbers_that_may_count_new_users_alone(self, kind) -> None:
+        """Once users 0 and 1 of the fit were predicted as the two new ones."""
+        fitted = data_of(FEATURES, KINDS[kind](pd.Series(range(N)))).behavior
+        new = KINDS[kind](pd.Series([0, 1, 1]))
+        message = r"of the fit, or the new ones alone.* say n_users=8\..* alone, say n_users=2\."
+        with pytest.raises(InputError, match=message):
+            fitted.forecast(new, np.zeros((3, N, 1)), {}, 2)  # type: ignore[union-attr]
+        for user in ([0, 5, 5], [6, 7, 7]):
+            fitted.check_who_is_new(KINDS[kind](pd.Series(user)), 2)  # type: ignore[union-attr]
+        for n_users, user in ((2, [6, 7]), (8, [0, 1])):
+            said = new.with_users([0, 1], None, n_users)
+            fitted.check_who_is_new(said, 2)  # type: ignore[union-attr]
+            assert np.unique(fitted.like(said, 2).user).tolist() == user  # type: ignore[union-attr]
+
     def test_new_users_with_text_as_ids(self) -> None:
         new = regression(["u9", "u3", "u7"])
         assert self.by_text.like(
@@ -610,6 +635,16 @@ class TestMoreData:
         assert more.data.behavior.user.tolist() == [0, 1, 3, 4, 5, 0]  # type: ignore[union-attr]
         with pytest.raises(InputError, match="by position"):
             append_data(estimator, data, frame[2:], None)
+
+    def test_numbers_that_may_count_new_users_alone(self) -> None:
+        data = data_of(FEATURES[:4], regression([0, 1, 3]))
+        estimator = dv.DualViewMixture()
+        estimator.n_features_in_ = 2
+        with pytest.raises(InputError, match=r"say n_users=6\..* alone, say n_users=2\."):
+            append_data(estimator, data, FEATURES[4:], regression([1, 0]))
+        for n_users, user in ((2, [5, 4]), (6, [1, 0])):
+            more = append_data(estimator, data, FEATURES[4:], regression([1, 0], n_users=n_users))
+            assert more.data.behavior.user.tolist() == [0, 1, 3, *user]  # type: ignore[union-attr]
 
     def test_without_features(self) -> None:
         judges = data_of(None, regression([1, 2, 3]))

@@ -123,6 +123,15 @@ class TestPipes:
             with input_file(tmp_path / name) as file:
                 assert file == tmp_path / name
 
+    def test_what_the_shell_has_opened_is_copied(self, tmp_path: Path) -> None:
+        """The path has no ending, and means something else to the next process."""
+        (tmp_path / "a.csv.gz").write_bytes(gzip.compress(TEXT, mtime=0))
+        with open(tmp_path / "a.csv.gz") as opened:
+            path = Path(f"/dev/fd/{opened.fileno()}")
+            assert is_stream(path)
+            with input_file(path) as file:
+                assert file.name == "content.csv.gz"
+
     @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no such device")
     def test_an_endless_device(self, tmp_path: Path) -> None:
         with pytest.raises(FileError, match="/dev/zero gives nothing but NUL characters"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dualview import cli
 from dualview.errors import FileError
 from dualview.files.reading import readable_json
 from dualview.files.writing import check_place, make_folder, write_json, write_whole
@@ -153,6 +154,24 @@ class TestWhatIsNoFile:
             with pytest.raises(FileError, match="door is a socket"):
                 write_whole(Path("door"), b"content")
         assert stat.S_ISSOCK(os.stat("door").st_mode)
+
+    @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+    def test_no_folder_is_made_of_standard_output(
+        self,
+        name: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """Once a folder that was called by a dash."""
+        monkeypatch.chdir(tmp_path)
+        Path("users.csv").write_text("user,age\na,1\nb,2\n")
+        for command in (["demo"], ["forum", "--example"], ["shard", "users.csv"]):
+            assert cli.main([*command, "--out", name]) == 2
+            assert "it means an open file. Name a folder." in capsys.readouterr().err
+        with pytest.raises(FileError, match="cannot be made a folder"):  # as fit and plot do
+            make_folder(Path(name))
+        assert os.listdir() == ["users.csv"]
 
     def test_a_circle_of_links_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "a").symlink_to("b")

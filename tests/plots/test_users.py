@@ -270,6 +270,12 @@ def test_features_of_a_wrong_shape_are_refused(model, forum, change, message):
         plots.features(model, change(forum.features))
 
 
+def test_one_feature_has_no_picture(features_only, forum):
+    """Once blamed on the columns that nobody had named."""
+    with pytest.raises(InputError, match="needs two columns that are not nominal; the table X has"):
+        plots.overview(features_only, forum.features[:, :1])
+
+
 @pytest.mark.parametrize("columns", [(0, 2), (0,), (0, 1, 1), ("x", "y"), (0.5, 1), 0, (-3, 0)])
 def test_columns_that_are_not_there_are_refused(model, forum, columns):
     with pytest.raises(InputError, match=r"two positions or names among the 2 column\(s\) of X"):

@@ -1,5 +1,6 @@
 """Posteriors on disk."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,14 @@ def test_foreign_files(tmp_path: Path) -> None:
         dv.load(tmp_path / "newer.nc")
     with pytest.raises(FileError, match="no such file"):
         dv.load(tmp_path / "absent.nc")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes with names")
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    """Once said not to be there."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileError, match="pipe is a pipe or a device: a posterior is read from a"):
+        dv.load(tmp_path / "pipe")
 
 
 def test_nothing_is_left_when_writing_fails(

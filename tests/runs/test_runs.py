@@ -269,6 +269,18 @@ def test_matrix_market_and_compressed_and_parquet_tables(tmp_path: Path) -> None
         assert found.ids == expected.ids
 
 
+def test_ids_of_parquet_files_are_the_same_as_whole_numbers_and_as_floats(tmp_path: Path) -> None:
+    """A column of whole numbers in which some are missing is one of floats."""
+    pd.DataFrame({"user": [9, 7], "age": [1.0, 2.0]}).to_parquet(tmp_path / "users.parquet")
+    pd.DataFrame({"thread": [1, 2], "user": [7.0, 9.0], "outcome": [5.0, 6.0]}).to_parquet(
+        tmp_path / "threads.parquet"
+    )
+    ids = read_users(tmp_path / "users.parquet", Columns()).ids
+    found = read_threads(tmp_path / "threads.parquet", ids, Columns())
+    assert ids == ["9", "7"]
+    np.testing.assert_array_equal(found.participation.toarray(), [[0, 1], [1, 0]])
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -3,9 +3,12 @@ refused."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
@@ -110,6 +113,20 @@ def test_tables_in_pieces_give_the_same_as_a_behavior(
     np.testing.assert_allclose(participation(found), participation(shards), rtol=1e-15)
     assert found.feature_names == ["a", "b"]
     assert found.ids() == users["user"].tolist()
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_numbers_are_ids_in_tables_of_every_kind(make: Any, tmp_path: Path) -> None:
+    """Once a feature, unless the table was of pandas; and 7.0, of a column where some are missing,
+    was another user than 7."""
+    users = make({"user": [9, 7, 8], "age": [1.0, 2.0, 3.0]})
+    threads = make(
+        {"thread": [1, 1, 2], "user": [7.0, 9.0, 8.0], "outcome": [5.0, 5.0, 6.0]},
+    )
+    found = dv.write_shards(tmp_path / "shards", users, threads)
+    assert found.ids() == ["9", "7", "8"]
+    assert found.feature_names == ["age"]
+    np.testing.assert_array_equal(participation(found), [[1, 1, 0, 5], [0, 0, 1, 6]])
 
 
 def test_users_who_are_unknown_are_an_error_or_left_out(

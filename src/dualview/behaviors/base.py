@@ -408,6 +408,10 @@ class Behavior(ABC):
         """
         return self
 
+    def check_who_is_new(self, new: Any, n_new: int) -> None:  # noqa: B027
+        """Raise where it is open whether new observations are of users of the fit, or of n_new new
+        ones alone. By default it is not."""
+
     def without_ids(self) -> "Behavior":
         """The same observations, of users who are known by position; itself by default."""
         return self

@@ -14,9 +14,10 @@ array, polars or Arrow      count the rows from 0. An     digits: count the rows
 table, or pandas with the   error unless 0 is there:      other text: sorted, or as users=
 index 0 to n − 1            they may count from 1         says
 pandas with other whole     ids, matched with the index   ids, matched with the index
-numbers as its index
-pandas with text as its     of a column: ids, matched     ids, matched with the index
-index                       with the index; of an array:
+numbers or digits as its
+index
+pandas with other text as   of a column: ids, matched     ids, matched with the index
+its index                   with the index; of an array:
                             count the rows, since they
                             cannot be ids
 ==========================  ============================  ==================================
@@ -39,6 +40,7 @@ from dualview.errors import InputError, InputTypeError
 
 _SHOWN = 5
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+_DIGITS = re.compile(r"-?[0-9]+")
 _LIMIT = 2**63  # of whole numbers in arrays
 _EXACT = 2.0**53  # beyond it floats have lost digits of whole numbers
 
@@ -159,8 +161,9 @@ def _check_exact(largest: float) -> None:
 
 
 def has_numbers(ids: Sequence[str]) -> bool:
-    """Whether some of these ids are whole numbers."""
-    return any(_WHOLE.fullmatch(user) for user in ids)
+    """Whether some of these ids are whole numbers, or would be without zeros in front: 007 may have
+    become 7 where it was read."""
+    return any(_DIGITS.fullmatch(user) for user in ids)
 
 
 def are_numbers(ids: Sequence[str]) -> bool:

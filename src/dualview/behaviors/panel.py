@@ -380,6 +380,20 @@ class PerUser(LinearBehavior):
             check_positions(matched.user, self.users)
         return matched
 
+    def check_who_is_new(self, new: Any, n_new: int) -> None:
+        """Raise where numbers of new observations may count the users of the fit and then n_new new
+        ones, or the new ones alone."""
+        numbers = new._user_numbers if isinstance(new, PerUser) else None
+        if numbers is None or int(numbers.values.max()) + 1 != n_new:
+            return
+        if new.called_as(self.users).users is None:
+            raise InputError(
+                f"user holds whole numbers up to {n_new - 1}, and there are {n_new} new users: "
+                "they may count the users of the fit, or the new ones alone. If they count those "
+                f"of the fit and then the new ones, say n_users={len(self) + n_new}. If they count "
+                f"the new ones alone, say n_users={n_new}."
+            )
+
     def _joined(self, new: Any, n_new: int, users: Sequence[str] | None) -> Self:
         """These observations and new ones, for :meth:`extended` of a subclass, which sees to what
         else it has."""

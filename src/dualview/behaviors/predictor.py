@@ -130,6 +130,7 @@ class LinearBehavior(Behavior):
         Effects of levels that the fit has not seen add their variance to that of the locations, or
         are drawn where several observations have one density together.
         """
+        self.check_who_is_new(new, n_new)
         found = self.like(new, n_new)
         outcome, known = (
             self.family(found, params, len(latent)),

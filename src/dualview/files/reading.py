@@ -10,6 +10,8 @@ import gzip
 import io
 import json
 import lzma
+import os
+import re
 import shutil
 import tarfile
 import tempfile
@@ -30,6 +32,7 @@ _WINDOW = 2**31  # Reddit's archives are compressed with windows as long as the 
 _SAFE = 1 << 27  # 128 MB may be unpacked from anything
 _MOST_TIMES = 300  # beyond that, no more than this many times what was read
 _LONGEST_LINE = 1 << 24
+_OPEN = re.compile(r"/dev/stdin|/(?:dev|proc/self)/fd/\d+")
 _MAGIC = {
     b"\x1f\x8b": ".gz",
     b"BZh": ".bz2",
@@ -44,7 +47,7 @@ def input_file(path: Path) -> Iterator[Path]:
     """A file to be read as often as needed: the one at the path or, of a pipe or a device, a
     temporary copy of its content."""
     check_input(path)
-    if path.is_file():
+    if not is_stream(path):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="dualview-input-") as folder:
@@ -81,8 +84,10 @@ def readable_json(path: Path, advice: str) -> Iterator[Any]:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether what is at a path can be read only once: a pipe or a device."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    """Whether what is at a path can be read only once, or is something else the next time: a pipe,
+    a device, or what the shell has opened, as in ``dualview columns /dev/stdin < users.csv``."""
+    is_open = _OPEN.fullmatch(os.path.abspath(path)) is not None
+    return path.exists() and not path.is_dir() and (is_open or not path.is_file())
 
 
 def copy_stream(path: Path, folder: Path, name: str) -> Path:

@@ -159,8 +159,16 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def check_folder_place(path: Path) -> None:
+    """Raise where a path means standard output or another open file, and a folder is wanted;
+    called before the work that fills it, too."""
+    if _descriptor(path) is not None:
+        raise FileError(f"{path} cannot be made a folder: it means an open file. Name a folder.")
+
+
 def make_folder(path: Path) -> None:
     """Make a folder where there is none."""
+    check_folder_place(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # a NUL in a name is a ValueError

@@ -25,7 +25,7 @@ from dualview.errors import ConvergenceWarning, FileError, InputError, require_e
 from dualview.files.digests import digest
 from dualview.files.reading import readable_json
 from dualview.files.spreadsheets import csv_bytes
-from dualview.files.writing import make_folder, write_json, write_whole
+from dualview.files.writing import check_folder_place, make_folder, write_json, write_whole
 from dualview.forum.activity import MEANINGS
 from dualview.forum.data import ForumData, ForumThreads, prepare_forum
 from dualview.forum.example import example_posts
@@ -55,6 +55,7 @@ def run_forum(
     With ``example`` the posts are made, from the sampler's seed, and written to the folder.
     """
     check_settings(settings)
+    check_folder_place(out)
     say = _said if not quiet else lambda _: None
     clock = _Clock()
     require_extra("pyarrow", "A forum's run needs", "forum")

@@ -38,6 +38,8 @@ def append_data(estimator: BaseEstimator, data: Data, X: Any, y: Any) -> MoreDat
     if X is not None and data.tables:
         X = joined_tables(X, data.tables)[0]
     ids = list(data.users) if _has_ids(data) else None
+    if data.behavior is not None and X is not None:
+        data.behavior.check_who_is_new(y, int(np.shape(X)[0]))
     y = y if y is None else y.called_as(ids)
     new_ids = _new_ids(data, ids, X, y)
     n_new = _n_new(data, X, y) if ids is None else len(new_ids)

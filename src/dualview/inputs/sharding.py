@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dualview.behaviors import SharedOutcome
-from dualview.behaviors.ids import Rows
+from dualview.behaviors.ids import Rows, id_text
 from dualview.checks import check_range, column_names, listed, numbers, whole_number
 from dualview.errors import InputError
 from dualview.inputs.features import counts_from, row_ids
@@ -50,11 +50,11 @@ def write_shards(
     ----------
     folder : path
         Folder to write. It must not exist, or be empty.
-    users : array (U, D), DataFrame, path, or a series of these
-        Features of the users, all of them numbers and none missing. Ids are in the column ``user``,
-        or in the index of a DataFrame. A path is a CSV, TSV or Parquet file. A series (a list, a
+    users : array (U, D), table, path, or a series of these
+        Features of the users, all of them numbers and none missing. Tables are of pandas, polars or
+        Arrow. Ids are in the column ``user``, or in the index of a pandas table. A path is a CSV, TSV or Parquet file. A series (a list, a
         generator) has one piece of the table after the other.
-    threads : SharedOutcome, DataFrame, path, or a series of these, optional
+    threads : SharedOutcome, table, path, or a series of these, optional
         Who took part in which thread. Tables have a row for each thread and participant: thread,
         user, outcome, and if there is one, weight. The rows of a thread follow each other. A
         ``SharedOutcome`` may have neither covariates nor groups.
@@ -166,7 +166,7 @@ def _full(piece: pd.DataFrame, column: str, what: str) -> list[str]:
     n_empty = int((piece[column].isna() | (piece[column] == "")).sum())
     if n_empty:
         raise InputError(f"{what}: column {column!r} is empty in {n_empty} row(s).")
-    return [str(value) for value in piece[column]]
+    return [id_text(value) for value in piece[column]]
 
 
 @dataclass
@@ -290,7 +290,7 @@ class _Threads:
         names = self.names
         if not isinstance(piece, pd.DataFrame):
             raise InputError(
-                "threads must be a SharedOutcome, a DataFrame, a path or a series of these; got "
+                "threads must be a SharedOutcome, a table, a path or a series of these; got "
                 f"{type(piece).__name__}."
             )
         missing = [

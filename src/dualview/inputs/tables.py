@@ -22,6 +22,7 @@ from scipy import sparse
 from dualview.behaviors import SharedOutcome
 from dualview.behaviors.ids import id_text
 from dualview.checks import listed
+from dualview.columns.table import to_pandas
 from dualview.errors import FileError, InputError, MissingExtraError
 from dualview.files.matrix_market import read_matrix
 from dualview.files.reading import first_lines, input_file, probe, unpacked
@@ -103,8 +104,8 @@ def _as_file_errors(name: Path) -> Iterator[None]:
 
 def pieces_of(table: Any, ids: Sequence[str], n_rows: int = ROWS) -> Iterator[Any]:
     """The pieces of a table that may be larger than memory, in order: of a CSV, TSV or Parquet
-    file, of a list or another series of tables, or the one. Columns of ids stay as they are
-    written."""
+    file, of a list or another series of tables, or the one; tables come as pandas'. Columns of ids
+    stay as they are written."""
     if isinstance(table, str | Path):
         with input_file(Path(table)) as file:
             rows = _parquet_pieces if ".parquet" in _endings(file) else partial(_csv_pieces, ids)
@@ -119,7 +120,7 @@ def pieces_of(table: Any, ids: Sequence[str], n_rows: int = ROWS) -> Iterator[An
         for part in table:
             yield from pieces_of(part, ids, n_rows)
     else:
-        yield table
+        yield to_pandas(table) if hasattr(table, "to_pandas") else table
 
 
 def _check_names(names: Sequence[str]) -> None:

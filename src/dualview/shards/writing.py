@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.errors import FileError, InputError
-from dualview.files.writing import make_folder
+from dualview.files.writing import check_folder_place, make_folder
 from dualview.shards.blocks import ThreadBlock, UserBlock, to_bytes
 from dualview.shards.folder import MANIFEST, Manifest, ThreadEntry, UserEntry
 
@@ -40,6 +40,7 @@ class ShardWriter:
         users_each: int,
         threads_each: int,
     ) -> None:
+        check_folder_place(folder)
         self.folder = Path(
             os.path.realpath(folder)
         )  # a link stays, and its target becomes the folder

@@ -14,6 +14,7 @@ import xarray as xr
 from dualview.checks import file_path
 from dualview.errors import FileError
 from dualview.files.digests import SAVED as DIGEST
+from dualview.files.reading import check_input, is_stream
 from dualview.files.writing import check_place, write_whole
 
 FORMAT = "dualview posterior"
@@ -63,12 +64,9 @@ def load(path: str | os.PathLike[str]) -> xr.DataTree:
 
 def _opened(source: Path) -> xr.DataTree:
     try:
-        if not source.is_file():
-            raise FileError(
-                f"{source} is a folder, not a file."
-                if source.is_dir()
-                else f"{source}: there is no such file."
-            )
+        check_input(source, "a file")
+        if is_stream(source):
+            raise FileError(f"{source} is a pipe or a device: a posterior is read from a file.")
         with h5py.File(
             source, "r"
         ) as file:  # h5netcdf complains from a destructor where this fails
