@@ -12,6 +12,7 @@ import pytest
 
 import dualview as dv
 from dualview.errors import ConvergenceWarning, DualViewError, InputError, InputTypeError
+from dualview.inputs.cells import checked_table
 
 FORUM = dv.datasets.agreement(12, 20, seed=0)
 USER = np.repeat(np.arange(12), 3)
@@ -204,6 +205,28 @@ MESSAGES: dict[str, tuple[Callable[[Things], Any], type[InputError], str]] = {
         InputTypeError,
         "columns must be a dictionary",
     ),  # type: ignore[arg-type]
+    "number of levels": (
+        lambda _: dv.OrdinalOutcomes(USER, DESIGN, USER % 3, levels=3),
+        InputTypeError,
+        r"levels must list names or numbers in order, .*; got 3\.",
+    ),  # type: ignore[arg-type]
+    "set of levels": (
+        lambda _: dv.OrdinalOutcomes(USER, DESIGN, USER % 3, levels={0, 1, 2}),
+        InputTypeError,
+        "levels must list names or numbers in order",
+    ),  # type: ignore[arg-type]
+    "levels that are missing": (
+        lambda _: dv.OrdinalOutcomes(USER, DESIGN, USER % 3, levels=[0, 1, 2, float("nan")]),
+        InputTypeError,
+        "levels must list names or numbers in order",
+    ),
+    "intercept twice": (
+        lambda _: dv.UserRegression(
+            USER, pd.DataFrame({"intercept": np.ones(36)}), Y, intercept=True
+        ),
+        InputError,
+        "design has a column 'intercept', and intercept=True puts one before it",
+    ),
     "ids": (
         lambda _: dv.UserRegression(USER, DESIGN, Y, users=3),
         InputTypeError,
@@ -222,6 +245,30 @@ def test_the_message_says_what_was_wanted_what_came_and_what_to_do(
         call(things)
     assert re.search(message, str(caught.value)), str(caught.value)
     assert "reshape" not in str(caught.value) or "Series" not in str(caught.value)
+
+
+def test_masked_cells_are_missing(things: Things) -> None:
+    hidden = np.arange(FORUM.features.size).reshape(FORUM.features.shape) % 5 == 0
+    masked = np.ma.masked_array(FORUM.features, hidden)
+    _, codebook, cells = checked_table(dv.DualViewMixture(), masked)
+    assert codebook is not None
+    assert cells is not None
+    np.testing.assert_array_equal(cells.missing, hidden)
+    some = np.where(hidden, np.nan, FORUM.features)[:4]
+    np.testing.assert_array_equal(
+        things.model.predict_proba(masked[:4]), things.model.predict_proba(some)
+    )
+    with pytest.raises(InputError, match="take needs positions"):
+        ANSWERS.take(np.ma.masked_array([0, 1], [True, False]))
+    for values in (["a", "b"], [1j, 2.0]):
+        with pytest.raises(InputError, match="must hold numbers only"):
+            dv.UserRegression(USER[:2], DESIGN[:2], np.ma.masked_array(values, [True, False]))
+
+
+def test_a_table_may_be_sparse() -> None:
+    table = pd.DataFrame(FORUM.features, columns=["posts", "degree"])
+    features, *_ = checked_table(dv.DualViewMixture(), table.astype(pd.SparseDtype(float)))
+    np.testing.assert_array_equal(features, FORUM.features)
 
 
 CALLS: dict[str, Callable[[Things, Any], Any]] = {
@@ -266,6 +313,11 @@ CALLS: dict[str, Callable[[Things, Any], Any]] = {
     "users": lambda _, value: dv.UserRegression(USER, DESIGN, Y, users=value),
     "yes or no": lambda _, value: dv.BinaryOutcomes(USER, DESIGN, value),
     "ratings": lambda _, value: dv.OrdinalOutcomes(USER, DESIGN, value),
+    "levels": lambda _, value: dv.OrdinalOutcomes(USER, DESIGN, USER % 3, levels=value),
+    "kind of outcomes": lambda _, value: dv.UserRegression(
+        USER, DESIGN, Y, outcome_kind={"kind": value}
+    ),
+    "what compare leaves out": lambda t, value: dv.compare({"a": t.model, "b": t.model}, by=value),
     "items": lambda _, value: dv.PairwiseChoices(USER, USER % 3, (USER + 1) % 3, value),
     "rankings": lambda _, value: dv.Rankings(USER, value, DESIGN),
     "describe_columns": lambda _, value: dv.describe_columns(value),

@@ -127,7 +127,7 @@ def chosen_rows(rows: Any, n: int, what: str) -> NDArray[Any]:
     """Positions among n rows, or a mask of them, as an array; what: the rows are called."""
     wanted = f"take needs positions or a mask of the {n} {what}"
     try:
-        chosen = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
+        chosen = np.asarray(unmasked(rows), dtype=None if np.size(rows) else np.int64)
     except (TypeError, ValueError):
         raise InputError(f"{wanted}; got {rows!r:.80}.") from None
     if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
@@ -401,10 +401,8 @@ def _where(mask: NDArray[np.bool_], values: Any) -> str:
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """Values of any kind as an array; an error where rows have different lengths."""
-    if np.ma.isMaskedArray(values):
-        return np.asarray(np.ma.filled(values.astype(float), np.nan))
     try:
-        return np.asarray(values)
+        return np.asarray(unmasked(values))
     except (TypeError, ValueError) as error:
         ragged = _ragged_text(values)
         if ragged is not None:
@@ -412,6 +410,17 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         raise InputError(
             f"{name} must be an array of numbers; got something else ({error})."
         ) from None
+
+
+def unmasked(values: Any) -> Any:
+    """A masked array as one in which masked cells are missing; all else as it is."""
+    if not np.ma.isMaskedArray(values):
+        return values
+    if values.dtype.kind in "buif":
+        return np.asarray(values.astype(float).filled(np.nan))
+    cells = values.data.astype(object)
+    cells[np.ma.getmaskarray(values)] = None
+    return cells
 
 
 def _ragged_text(values: Any) -> str | None:

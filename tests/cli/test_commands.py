@@ -198,6 +198,7 @@ def test_help_of_demo_has_an_example(capsys):
         (["nonsense"], "nonsense"),
         (["demo", "--colour", "red"], "--colour"),
         (["demo", "--seed", "many"], "--seed"),
+        (["demo", "--draws", "100.7"], "Invalid value for --draws: 100.7 is no whole number."),
         (["demo", "--seed"], "--seed"),
         (["demo", "results"], "results"),
         (["demo", "--seed", "-1"], "seed must be a whole number of at least 0; got -1"),

@@ -15,6 +15,7 @@ import dualview as dv
 from dualview import cli
 from dualview.errors import DataWarning, InputError, InputTypeError, MissingExtraError
 from dualview.inputs.designs import Coding, FormulaDesign, design_from
+from dualview.inputs.formulas import Formula
 from dualview.inputs.new_rows import new_observations
 
 N = 12
@@ -201,6 +202,32 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "levels of numbers": ({}, {"family": "count", "levels": [1, 2, 3]}, "levels= is for"),
     "infinite outcomes": ({"bdi": [np.inf, *range(71)]}, {}, r"must hold numbers.*row\(s\) 0"),
     "a list in a cell": ({"age": [[1]] * 72}, {"features": "age"}, "one value in each cell"),
+    "a list as a level": ({"item": [["i"]] * 72}, {"groups": "item"}, "it holds lists or records"),
+    "complex numbers": ({"month": 1j}, {"by": "month"}, r"'month' must hold numbers.* row\(s\) 0"),
+    "complex objects": (
+        {"month": np.array([1j, *range(71)], dtype=object)},
+        {"common": "month"},
+        "'month' must hold numbers",
+    ),
+    "no column of outcomes": ({}, {"outcome": []}, "outcome must name a column .*got none"),
+    "a number of levels": ({}, {"outcome": "grade", "levels": 3}, "levels must list .*got 3"),
+    "levels in lists": (
+        {},
+        {"outcome": "grade", "levels": [["low"], ["mid", "high"]]},
+        "must list",
+    ),
+    "a level that is missing": (
+        {},
+        {"outcome": "grade", "levels": ["low", None, "high"]},
+        "must l",
+    ),
+    "levels in one text": ({}, {"outcome": "grade", "levels": "low"}, "must list names or numbers"),
+    "a column called intercept": (
+        {"intercept": 1.0},
+        {"by": "intercept"},
+        "'intercept', and intercept=True puts one before it: rename",
+    ),
+    "a NUL in an id": ({"subject": ["a\0"] * 72}, {}, "has a NUL character"),
 }
 
 
@@ -240,12 +267,49 @@ def test_what_is_no_table_or_name_is_refused(table: Any, options: Any, message: 
         ("bdi ~ . | subject", "must name its columns"),
         ("bdi ~ 0 | subject", "must depend on something"),
         ("log(bdi) ~ month | subject", r"a column; got 'log\(bdi\)'"),
+        ("bdi ~ bdi | subject", "outcome is the column 'bdi', and the formula has it too"),
+        ("bdi ~ month + subject | subject", "user is the column 'subject', and the formula"),
+        ("bdi ~ month ** 2 | subject", r"'month \*\* 2' .* no arithmetic.* I\(month \*\* 2\)\."),
+        ("bdi ~ 1 / month | subject", r"no arithmetic: .* write I\(1 / month\)\."),
+        ("bdi ~ 2 * month | subject", r"write I\(2 \* month\)"),
+        ("bdi ~ month / 2 | subject", r"write I\(month / 2\)"),
+        ("bdi ~ month / age | subject", r"write I\(month / age\)"),
+        ("bdi ~ age - month | subject", r"write I\(age - month\)"),
+        ("bdi ~ -month | subject", r"write I\(-month\)"),
+        ("bdi ~ month + 2 | subject", "The term '2' of the formula is not allowed"),
+        ("bdi ~ `month | subject", "A backtick in .* has no second one"),
+        (visits(), "must be text such as .*got a DataFrame"),
         (3, "must be text such as"),
     ],
 )
 def test_a_formula_that_is_held_wrong_gets_advice(formula: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         dv.fit(formula, visits())
+
+
+def test_a_column_has_one_kind_of_coefficient() -> None:
+    for formula in ("bdi ~ month | subject", "bdi ~ age + C(month) | subject"):
+        with pytest.raises(InputError, match="the formula and common both have 'month'"):
+            dv.fit(formula, visits(), common="month")
+
+
+@pytest.mark.parametrize(
+    ("terms", "names"),
+    [
+        ("month * town - town", ["month", "month:town[b]", "month:town[c]"]),
+        ("(month + age) ** 2 - month:age", ["month", "age"]),
+        ("drug / month", ["drug[yes]", "drug[no]:month", "drug[yes]:month"]),
+        ("month - 1", ["month"]),
+        ("-1 + month", ["month"]),
+    ],
+)
+def test_signs_join_and_remove_terms(terms: str, names: list[str]) -> None:
+    assert list(FormulaDesign.of(visits(), terms, "T").matrix(visits(), "T")) == names
+
+
+def test_signs_in_backticks_are_part_of_a_name() -> None:
+    parts = Formula.of("`a ~ b` ~ `c | d` + month | `user (id)`")
+    assert parts == ("a ~ b", "`c | d` + month", "user (id)")
 
 
 ATTACKS = [
@@ -462,6 +526,10 @@ def test_users_of_whom_none_is_known_are_told() -> None:
     read_later(later(5, "u0"))
     with pytest.raises(InputError, match=r"'007' for '7', ' 8' for '8', '9\.0' for '9'"):
         read_later(later("007", " 8", "9.0", "u0", "5"))
+    table = later("007", "u0", "5").assign(age=33.0)
+    fitted = long(visits(), by=["month", "town"], features="age")[1]
+    with pytest.raises(InputError, match=r"'007' for '7'.* give X_new with their ids"):
+        new_observations(fitted, table, names=["age"])
 
 
 def test_features_may_be_called_as_those_without_names_are(tmp_path: Path) -> None:

@@ -253,6 +253,14 @@ def test_ratings_with_common_columns_and_groups(
             ["--kind", "regression", "--outcome", "y", "--groups", "nowhere"],
             "Name it with --groups.",
         ),
+        (
+            ["--kind", "regression", "--outcome", "y", "--by", "dose,y"],
+            "--outcome is the column 'y', and --by has it too.",
+        ),
+        (
+            ["--kind", "regression", "--outcome", "y", "--by", "dose", "--common", "dose"],
+            "--by and --common both have 'dose'.",
+        ),
         (["--kind", "nonsense"], "Try dualview fit --help."),
     ],
 )

@@ -18,7 +18,7 @@ from dualview.settings import Settings
 
 FORUM = dv.datasets.agreement(12, 24, seed=0)
 SHORT = ["--warmup", "20", "--draws", "30", "--chains", "2", "--quiet"]
-USERS = [f"user {u}" for u in range(12)]
+USERS = [f"={u}" for u in range(12)]
 
 
 def write_tables(folder: Path) -> list[str]:
@@ -47,6 +47,7 @@ def test_requests_differ_from_the_run_in_what_they_try(tmp_path: Path) -> None:
         changed = replace(request, settings=replace(request.settings, **settings))
         return list(other_requests(changed, tmp_path))
 
+    assert names(agreement="full") == ["learned", "single"]
     assert names(agreement="beta(1,1)") == ["agreed", "single"]
     assert names(engine="variational") == ["single"]
     assert names(n_clusters=1) == ["single"]
@@ -63,9 +64,9 @@ def test_a_plain_model_needs_nothing_of_the_features_or_of_the_partition() -> No
 def test_a_run_is_stacked_with_the_models_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tables, run = write_tables(tmp_path), tmp_path / "run"
+    tables, run = write_tables(tmp_path), tmp_path / "my run"
     assert cli.main(["fit", *tables, "--out", str(run), *SHORT]) == 0
-    with pytest.raises(InputError, match="has no models beside it: dualview choose"):
+    with pytest.raises(InputError, match=r"has no models beside it: dualview choose '.*my run'"):
         load_choice(run)
     capsys.readouterr()
     assert cli.main(["choose", str(run), "--quiet"]) == 0
@@ -73,7 +74,7 @@ def test_a_run_is_stacked_with_the_models_beside_it(
     assert "mixture" in printed
     assert f"Wrote {run / 'comparison.json'}." in printed
     ranking = Ranking.load(run / "comparison.json")
-    assert {fit.name for fit in ranking.fits} == {"run", "learned", "single"}
+    assert {fit.name for fit in ranking.fits} == {"my run", "learned", "single"}
     assert sum(ranking.weights.values()) == pytest.approx(1.0)
     stacked = load_choice(run)
     assert dict(stacked.weights) == ranking.weights
@@ -94,7 +95,7 @@ def test_a_run_is_stacked_with_the_models_beside_it(
     replace(ranking, fits=(replace(first, made_with="other"), *others)).save(
         run / "comparison.json"
     )
-    with pytest.raises(InputError, match="Make them again: dualview choose"):
+    with pytest.raises(InputError, match="Make them again: dualview choose '"):
         load_choice(run)
 
 

@@ -360,13 +360,27 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
             "columns",
         ),
         ("user,x\na,1\n,2\n", "column 'user' is empty in line.s. 3"),
-        ("", "users.csv cannot be read as a table: No columns to parse from file"),
+        ("", "users.csv cannot be read as a table: it is empty, and its first line must name"),
+        ("user,x\n", "users.csv has no users: it names columns"),
+        ("user;x\na;1,5\n", "names 1 columns. Its fields must be separated .* with points"),
     ],
 )
 def test_bad_users(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "users.csv").write_text(text)
     with pytest.raises(DualViewError, match=message):
         read_users(tmp_path / "users.csv", Columns())
+
+
+def test_commas_in_a_table_that_is_called_tsv(tmp_path: Path) -> None:
+    (tmp_path / "users.tsv").write_text("user,x\na,1\n")
+    with pytest.raises(InputError, match=r"separated by commas, or by tabs in a file called \.tsv"):
+        read_users(tmp_path / "users.tsv", Columns())
+
+
+def test_an_outcome_is_no_covariate(tmp_path: Path) -> None:
+    (tmp_path / "threads.csv").write_text("thread,user,outcome\na,user 1,1.5\n")
+    with pytest.raises(InputError, match="--covariates has the outcome, 'outcome'"):
+        read_threads(tmp_path / "threads.csv", USERS, Columns(), covariates=["outcome"])
 
 
 def test_ids_are_text_as_they_are_written(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 user (n,), design (n, q), outcome (n,), latent (U, q).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, Self
 
@@ -17,10 +17,11 @@ from dualview.behaviors.families.ordinal import CutPrior, Known
 from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.behaviors.records import Array, Panel, Params
 from dualview.checks import as_array, index_names, varies
-from dualview.errors import InputError
+from dualview.errors import InputError, InputTypeError
 from dualview.units import GaussianPrior, Whitening
 
 _MOST_LEVELS = 50
+_LEVEL = (str, int, float, np.bool_, np.number)
 
 
 class OrdinalOutcomes(PerUser):
@@ -202,6 +203,20 @@ def _plain(outcome: Any) -> Any:
     )
 
 
+def level_list(levels: Any) -> list[Any]:
+    """The levels that are given, one by one; an error where they have no order or one is none."""
+    is_ordered = isinstance(levels, Iterable) and not isinstance(
+        levels, str | bytes | Set | Mapping
+    )
+    found = list(levels) if is_ordered else []
+    if not is_ordered or any(not isinstance(level, _LEVEL) or level != level for level in found):
+        raise InputTypeError(
+            "levels must list names or numbers in order, the lowest first, as in "
+            f'levels=["low", "middle", "high"]; got {levels!r:.80}.'
+        )
+    return found
+
+
 def levels_of(outcome: Any, levels: Sequence[Any] | None) -> Levels:
     """The levels that are given, or those that the outcomes say."""
     values = getattr(outcome, "array", outcome)
@@ -226,7 +241,7 @@ def levels_of(outcome: Any, levels: Sequence[Any] | None) -> Levels:
                 "levels make sense: use "
                 "UserRegression for numbers, or give levels."
             )
-    listed = list(levels)
+    listed = level_list(levels)
     numeric = all(
         isinstance(level, int | float | np.number) and not isinstance(level, bool)
         for level in listed

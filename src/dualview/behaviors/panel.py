@@ -641,6 +641,11 @@ def design_matrix(design: Any, intercept: bool) -> tuple[Array, list[str]]:
     if not isinstance(intercept, bool | np.bool_):
         raise InputError(f"intercept must be True or False; got {intercept!r}.")
     names = column_names(design) or [f"x{j}" for j in range(matrix.shape[1])]
+    if intercept and "intercept" in names:
+        raise InputError(
+            "design has a column 'intercept', and intercept=True puts one before it: rename the "
+            "column, leave it out or say intercept=False."
+        )
     if intercept:
         matrix, names = np.column_stack([np.ones(len(matrix)), matrix]), ["intercept", *names]
     if matrix.shape[1] == 0:

@@ -163,7 +163,7 @@ def _kind(kind: Any) -> tuple[str, Mapping[str, Any]]:
     """The kind, and what else is said of it."""
     record = {"kind": kind} if isinstance(kind, str) else kind
     name = record.get("kind") if isinstance(record, Mapping) else None
-    if name not in _KINDS:
+    if not isinstance(name, str) or name not in _KINDS:
         raise InputError(
             'outcome_kind must be "continuous", "rounded", "count", or a dictionary such as '
             '{"kind": "rounded", "step": 0.5} '
@@ -171,7 +171,6 @@ def _kind(kind: Any) -> tuple[str, Mapping[str, Any]]:
             "given as Censored(low, high)."
         )
     assert isinstance(record, Mapping)
-    assert isinstance(name, str)
     strange = [option for option in record if option != "kind" and option not in _KINDS[name]]
     if strange:
         raise InputError(f"outcome_kind: {name} outcomes take no {strange[0]!r}.")

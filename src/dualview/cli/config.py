@@ -1,5 +1,5 @@
-"""Settings from the TOML file of --config: its keys are the options of a command, without dashes in
-front."""
+"""What a command is given before it becomes settings: those from the TOML file of --config, whose
+keys are the options of the command without dashes in front, and numbers that would be rounded."""
 
 import json
 from collections.abc import Mapping
@@ -67,6 +67,22 @@ def read_config(
             option.append(cyclopts.Token(keyword=key, value=str(one), source=place, index=index))
         if not values:
             option.append(cyclopts.Token(keyword=key, implicit_value=(), source=place))
+
+
+def refuse_fractions(
+    _: "cyclopts.App", __: tuple[str, ...], arguments: "cyclopts.ArgumentCollection"
+) -> None:
+    """Raise where an option that takes whole numbers is given another, which cyclopts would
+    round."""
+    import cyclopts
+
+    for argument in arguments:
+        parts = _parts(argument.hint)
+        for token in argument.tokens if int in parts and float not in parts else ():
+            if "." in token.value:
+                raise cyclopts.CycloptsError(
+                    msg=f"Invalid value for {argument.name}: {token.value} is no whole number."
+                )
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dualview import __version__
-from dualview.cli.config import read_config
+from dualview.cli.config import read_config, refuse_fractions
 from dualview.cli.translation import with_options
 from dualview.errors import DualViewError
 from dualview.forum.columns import GivenColumns
@@ -104,7 +104,7 @@ def program(line: CommandLine, help_all: bool = False) -> "cyclopts.App":
         help_formatter=Page(),
         default_parameter=cyclopts.Parameter(negative="", show_default=_shown_default),
         suppress_keyboard_interrupt=False,
-        config=read_config,
+        config=(read_config, refuse_fractions),
     )
     # as decorators would, if cyclopts were always there
     for place, (record, panel) in enumerate(RECORDS.items()):

@@ -11,6 +11,7 @@ _RECORD = re.compile(r"""columns=\{(?P<name>['"].*?['"]): \{(?P<entries>[^}]*)\}
 _KIND = re.compile(r"""columns=\{(?P<name>['"].*?['"]): ['"](?P<kind>\w+)['"]\}""")
 _PYTHON = {
     "behavior_prior=GaussianPrior(mean, covariance)": "--behavior-prior likelihood",
+    'pooling="cluster"': "--pooling cluster",
     "UserRegression": "--kind regression",
     "BinaryOutcomes": "--kind binary",
     "OrdinalOutcomes": "--kind ordinal",

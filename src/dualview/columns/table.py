@@ -14,7 +14,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.checks import check_range, index_names, names_text, refuse_non_numbers, rows_text
+from dualview.checks import (
+    check_range,
+    index_names,
+    names_text,
+    refuse_non_numbers,
+    rows_text,
+    unmasked,
+)
 from dualview.errors import InputError, MissingExtraError
 
 Array = NDArray[np.float64]
@@ -200,7 +207,7 @@ def _of_array(X: Any) -> pd.DataFrame:
             "X must be a dense array or a table; got a sparse matrix. Pass X.toarray()."
         )
     refuse_non_numbers(X, "X")
-    cells = np.ma.filled(X.astype(float), np.nan) if np.ma.isMaskedArray(X) else np.asarray(X)
+    cells = np.asarray(unmasked(X))
     if cells.ndim != 2:
         raise InputError(
             f"X must be (n_users, n_features), a row per user; got shape {cells.shape}. Reshape "

@@ -142,7 +142,7 @@ def scores_of(
     """The scores that ``compare`` adds up, by name of the model; the same observations, in the same
     order, for all. caller: the function that errors name."""
     _check_models(models, caller)
-    if by not in _SCORED:
+    if not isinstance(by, str) or by not in _SCORED:
         raise InputError(f"by must be {' or '.join(map(repr, _SCORED))}; got {by!r}.")
     if folds is not None and by != "observation":
         raise InputError(

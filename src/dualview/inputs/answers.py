@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dualview.behaviors import Behavior, PairwiseChoices, Rankings
 from dualview.errors import InputError
 from dualview.inputs.designs import ColumnDesign
-from dualview.inputs.long_tables import KINDS, LongTable, Observed
+from dualview.inputs.long_tables import KINDS, LongTable, Observed, check_used_once
 from dualview.inputs.tables import (
     ids_of,
     known_rows,
@@ -180,13 +180,18 @@ def _long_table(
     if not by and (kind == "rankings" or (settings.no_intercept and kind != "choices")):
         advice = "" if kind == "rankings" else ", or leave --no-intercept out"
         raise InputError(f"Outcomes must depend on something: name columns with --by{advice}.")
+    outcome = _outcome_columns(columns, settings)
+    common, groups = separated(settings.common), separated(settings.groups)
+    used = {"user": (columns.user,), "outcome": outcome, "by": by, "common": common}
+    said = {"user": "--user-column", **{name: f"--{name}" for name in (*used, "groups")[1:]}}
+    check_used_once({**used, "groups": groups}, by, said)
     return LongTable(
         columns.user,
         kind,
-        _outcome_columns(columns, settings),
+        outcome,
         ColumnDesign.of(table, by, path, intercept=not settings.no_intercept),
-        ColumnDesign.of(table, separated(settings.common), path, "common"),
-        separated(settings.groups),
+        ColumnDesign.of(table, common, path, "common"),
+        groups,
         settings.outcome_kind,
         not settings.no_intercept,
         tuple(_levels(separated(settings.levels))),

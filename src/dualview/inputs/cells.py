@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior
-from dualview.checks import check_range, listed, refuse_repeated_columns
+from dualview.checks import check_range, listed, refuse_repeated_columns, unmasked
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.features import checked_features, feature_names
@@ -34,6 +34,7 @@ def checked_table(
     estimator says another.
     """
     columns = {**(kinds or {}), **(estimator.columns or {})} or None
+    X = unmasked(X)
     if isinstance(X, Behavior) or not _has_codebook(X, columns):
         return checked_features(estimator, X), None, None
     refuse_repeated_columns(X, "X")
@@ -65,6 +66,7 @@ def new_cells(
     """The table of users who are new to a fit, read by its codebook, or as numbers where it has
     none. in_order: columns of plain numbers must be in the order of the fit, as scikit-learn wants
     them."""
+    X = unmasked(X)
     if codebook is None:
         return Cells.of_numbers(checked_features(estimator, X, reset=False, missing=True))
     if isinstance(X, Behavior):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dualview.checks import listed
 from dualview.columns.table import Source, Table
 from dualview.errors import InputError
-from dualview.inputs.formulas import Terms
+from dualview.inputs.formulas import Terms, not_arithmetic
 from dualview.inputs.tables import in_rows, numbers_in, numeric, option, require_column
 
 Array = NDArray[np.float64]
@@ -151,13 +151,15 @@ class FormulaDesign:
     def of(cls, table: pd.DataFrame, terms: str, path: Path | str) -> Self:
         """From the cells of a table; columns inside C() are of levels."""
         read = Terms.of(terms)
-        return cls(
-            terms,
-            tuple(
-                Coding.of(table, name, path, "formula", name in read.levelled)
-                for name in sorted(read.columns)
-            ),
+        codings = tuple(
+            Coding.of(table, name, path, "formula", name in read.levelled)
+            for name in sorted(read.columns)
         )
+        are_numbers = {coding.name for coding in codings if not coding.levels}
+        for ratio in read.ratios:
+            if ratio <= are_numbers:
+                raise not_arithmetic(" / ".join(sorted(ratio, key=terms.find)))
+        return cls(terms, codings)
 
     @property
     def has_intercept(self) -> bool:

@@ -67,6 +67,9 @@ def checked_features(
 
 def _validated(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
     """What scikit-learn makes of X; its errors are ours."""
+    kinds = X.dtypes if isinstance(X, pd.DataFrame) else []
+    if len(kinds) and all(isinstance(kind, pd.SparseDtype) for kind in kinds):
+        X = X.sparse.to_dense()
     try:
         return validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
     except TypeError as error:

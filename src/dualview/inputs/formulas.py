@@ -45,16 +45,20 @@ class Formula(NamedTuple):
     def of(cls, text: Any) -> "Formula":
         """From text such as "bdi ~ 1 + month | subject"."""
         if not isinstance(text, str):
-            raise InputTypeError(f"formula must be text such as {_EXAMPLE}; got {text!r:.60}.")
-        outcome, is_formula, rest = text.partition("~")
-        terms, has_user, user = rest.rpartition("|")
-        if not is_formula or not has_user:
-            missing = "a ~ after the outcome" if not is_formula else "the column of users after |"
+            got = f"a {type(text).__name__}" if hasattr(text, "shape") else f"{text!r:.60}"
+            raise InputTypeError(f"formula must be text such as {_EXAMPLE}; got {got}.")
+        if text.count("`") % 2:
+            raise InputError(f"A backtick in the formula {text!r:.80} has no second one.")
+        outcome, *sides = _split("~", text)
+        terms, *users = _split("|", "~".join(sides))
+        if not sides or not users:
+            missing = "a ~ after the outcome" if not sides else "the column of users after |"
             raise InputError(
                 f"formula must be like {_EXAMPLE}, outcome ~ terms | user; {text!r} lacks "
                 f"{missing}."
             )
-        if "|" in terms or ")" in user:
+        user = users[-1]
+        if len(users) > 1 or (")" in user and "`" not in user):
             raise InputError(
                 f"formula must be like {_EXAMPLE}; got {text!r}. Every user has all of the terms, "
                 "which parentheses around them do not change. Columns with one coefficient for "
@@ -71,18 +75,25 @@ class Formula(NamedTuple):
         return cls(parts[0], terms.strip(), parts[1])
 
 
+def _split(sign: str, text: str) -> list[str]:
+    """The parts of a text between signs that are not in backticks."""
+    return re.split(rf"\{sign}(?=[^`]*(?:`[^`]*`[^`]*)*$)", text)
+
+
 @dataclass(frozen=True)
 class Terms:
     """Terms of a formula that hold nothing but columns, arithmetic and functions of one row.
 
     told: as they were written. text: as formulaic reads them, with stand-ins for columns. columns:
-    their names, in the order of the stand-ins. levelled: those inside C().
+    their names, in the order of the stand-ins. levelled: those inside C(). ratios: those of parts
+    that are divided.
     """
 
     told: str
     text: str
     columns: tuple[str, ...]
     levelled: frozenset[str]
+    ratios: tuple[frozenset[str], ...] = ()
 
     @classmethod
     def of(cls, told: str) -> "Terms":
@@ -101,7 +112,7 @@ class Terms:
                 "is levels or numbers, not both. Make a copy of it, as in "
                 f"df['{both[0]}_level'] = df['{both[0]}'], and use C() of the copy."
             )
-        return cls(told, text, tuple(columns), frozenset(check.inside))
+        return cls(told, text, tuple(columns), frozenset(check.inside), tuple(check.ratios))
 
     @property
     def formula(self) -> Any:
@@ -116,6 +127,16 @@ class Terms:
     def has_intercept(self) -> bool:
         """Whether a term is 1, as there is unless another is 0."""
         return "1" in [str(term) for term in self.formula]
+
+    @property
+    def alone(self) -> list[str]:
+        """Columns that are terms of their own, as numbers or as levels."""
+        terms = {str(term) for term in self.formula}
+        return [
+            name
+            for place, name in enumerate(self.columns)
+            if terms & {_stand_in(place), f"C({_stand_in(place)})"}
+        ]
 
     def matrix(self, cells: Mapping[str, Any]) -> pd.DataFrame:
         """The terms as numbers, without the intercept. cells: of each column."""
@@ -169,13 +190,15 @@ def _named(text: str, columns: tuple[str, ...]) -> str:
 class _Check:
     """What is allowed in terms that were parsed as Python, with @ for a product of columns.
 
-    inside, outside: columns that were found inside C() and outside it.
+    inside, outside: columns that were found inside C() and outside it. ratios: those of parts that
+    are divided.
     """
 
     told: str
     columns: tuple[str, ...]
     inside: set[str] = field(default_factory=set)
     outside: set[str] = field(default_factory=set)
+    ratios: list[frozenset[str]] = field(default_factory=list)
 
     def count(self, node: ast.expr) -> int:
         """Number of terms when products and powers are written out."""
@@ -183,22 +206,46 @@ class _Check:
             case ast.Call():
                 self.call(node)
                 return 1
-            case ast.Name() | ast.Constant():
+            case ast.Name() | ast.Constant(value=0 | 1):
                 self.value(node)
                 return 1
             case ast.UnaryOp(op=ast.UAdd() | ast.USub(), operand=operand):
+                self.removal(node, operand, set())
                 return self.count(operand)
             case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))):
+                n_terms = self.count(left)
                 if not 1 <= power <= _HIGHEST_POWER:
                     raise self.refusal(node)
-                return self.limited(self.count(left) ** power)
-            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Div(), right=right):
+                if n_terms == 1 < power:
+                    raise self.arithmetic(node)
+                return self.limited(n_terms**power)
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+                self.removal(node, right, _names(left))
                 return self.limited(self.count(left) + self.count(right))
-            case ast.BinOp(left=left, op=ast.Mult() | ast.MatMult(), right=right):
-                one, other = self.count(left), self.count(right)
-                both = one + other if isinstance(node.op, ast.Mult) else 0
-                return self.limited(both + one * other)
+            case ast.BinOp(left=left, op=ast.Mult() | ast.MatMult() | ast.Div(), right=right):
+                if isinstance(left, ast.Constant) or isinstance(right, ast.Constant):
+                    raise self.arithmetic(node)
+                return self.limited(self.product(node.op, left, right))
         raise self.refusal(node)
+
+    def product(self, op: ast.operator, left: ast.expr, right: ast.expr) -> int:
+        """Number of terms of a * b, of a:b and of a / b, which is a + a:b."""
+        one, other = self.count(left), self.count(right)
+        if isinstance(op, ast.Div):
+            both = _names(left) | _names(right)
+            self.ratios.append(frozenset(_named(name, self.columns) for name in both))
+            return one + other
+        return one * other + (one + other if isinstance(op, ast.Mult) else 0)
+
+    def removal(self, node: Any, removed: ast.expr, there: set[str]) -> None:
+        """Raise where a minus takes away columns that no term has, as nothing would come of it."""
+        is_minus = isinstance(node.op, ast.USub | ast.Sub)
+        if is_minus and not _names(removed) <= there:
+            raise self.arithmetic(node)
+
+    def arithmetic(self, node: ast.expr) -> InputError:
+        """Of terms that mean nothing, or something else than the arithmetic they look like."""
+        return not_arithmetic(_named(ast.unparse(node).replace("@", ":"), self.columns))
 
     def limited(self, terms: int) -> int:
         """A number of terms, where it is not too large."""
@@ -247,9 +294,14 @@ class _Check:
         return _not_allowed(_named(ast.unparse(node).replace("@", ":"), self.columns))
 
 
+def _names(node: ast.AST) -> set[str]:
+    """The stand-ins of the columns in a part of the terms."""
+    parts = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return {name for name in parts if _STAND_IN.fullmatch(name)}
+
+
 def _has_column(node: ast.AST) -> bool:
-    parts = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
-    return any(_STAND_IN.fullmatch(part.id) for part in parts)
+    return bool(_names(node))
 
 
 def _is_small_power(node: ast.expr, exponent: ast.expr) -> bool:
@@ -270,6 +322,15 @@ def _not_allowed(term: str) -> InputError:
         f"The term {term!r:.80} of the formula is not allowed: terms are columns, arithmetic as in "
         "I(month ** 2), C() of one column and functions of one row such as np.log. Make a column "
         "of it: df['new'] = ...; then use new."
+    )
+
+
+def not_arithmetic(term: str) -> InputError:
+    """An error for terms that look like arithmetic and are none."""
+    return InputError(
+        f"The term {term!r:.80} of the formula is no arithmetic: outside I() a sign joins or "
+        "removes terms, and numbers are 1 and 0, with and without a level of each user. For the "
+        f"arithmetic write I({term:.80})."
     )
 
 

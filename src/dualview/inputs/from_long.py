@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from dualview.behaviors import Behavior
 from dualview.behaviors.ids import checked_ids
+from dualview.behaviors.ordinal import level_list
 from dualview.checks import listed, refuse_repeated_columns
 from dualview.columns.numbers import are_whole
 from dualview.columns.table import to_pandas
 from dualview.errors import DataWarning, InputError, InputTypeError
 from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign, source_of
-from dualview.inputs.long_tables import KINDS, LongTable, has_fractions
-from dualview.inputs.tables import in_rows, numbers_in, require_column
+from dualview.inputs.formulas import Terms
+from dualview.inputs.long_tables import KINDS, LongTable, check_used_once, has_fractions
+from dualview.inputs.tables import ids_of, in_rows, numbers_in, require_column
 from dualview.settings import AnswerSettings, check_choice, choices
 
 MEMORY = "The table"  # what messages call one that is no file
@@ -44,26 +46,25 @@ class Wanted:
 
     def __post_init__(self) -> None:
         check_choice("family", self.family, FAMILIES)
+        if not self.outcome:
+            raise InputTypeError(
+                "outcome must name a column of the table, or two with the ends of intervals; got "
+                "none."
+            )
         if len(self.outcome) > 2 or (len(self.outcome) == 2 and self.family not in _OF_ENDS):
             raise InputError(
                 "outcome must be a column, or two with the ends of intervals, of which the family "
                 f'is "regression"; got {listed(self.outcome)} and family="{self.family}".'
             )
-        parts = {"user": (self.user,), "outcome": self.outcome, "by": self.by}
-        parts |= {"common": self.common, "groups": self.groups, "features": self.features}
-        for part in ("user", "outcome"):
-            for other, names in parts.items():
-                both = [name for name in parts[part] if name in names and other != part]
-                if both:
-                    raise InputError(
-                        f"{part} is the column {both[0]!r}, and {other} has it too. Use it once."
-                    )
-        both = [name for name in self.common if name in self.by]
-        if both:
-            raise InputError(
-                f"by and common both have {both[0]!r}. In by each user has a coefficient, around "
-                "that of its cluster: leave it out of common."
-            )
+        names: dict[str, Sequence[str]] = {"user": (self.user,), "outcome": self.outcome}
+        names |= {"by": self.by, "common": self.common, "groups": self.groups}
+        names |= {"features": self.features}
+        if self.terms is None:
+            check_used_once(names, self.by, {})
+        else:
+            terms = Terms.of(self.terms)
+            alone = terms.alone if self.common else []
+            check_used_once(names | {"by": terms.columns}, alone, {"by": "the formula"})
 
 
 def column_list(given: Any, what: str) -> tuple[str, ...]:
@@ -224,7 +225,7 @@ def _family(frame: pd.DataFrame, wanted: Wanted) -> _Family:
     name, family = wanted.outcome[0], wanted.family
     cells = frame[name]
     ordered = isinstance(cells.dtype, pd.CategoricalDtype) and cells.cat.ordered
-    levels = tuple(np.asarray(() if wanted.levels is None else wanted.levels).tolist())
+    levels = () if wanted.levels is None else tuple(np.asarray(level_list(wanted.levels)).tolist())
     if not levels and ordered:
         levels = tuple(cells.cat.categories.tolist())
     if wanted.levels is not None and family not in ("auto", "ordinal"):
@@ -313,6 +314,7 @@ def users_of(frame: pd.DataFrame, column: str) -> NDArray[np.object_]:
             f"{MEMORY}: column {column!r} must hold ids, names or whole numbers; it holds "
             "fractions. Name the column of ids with user=."
         )
+    ids_of(frame[column], MEMORY)  # no NUL characters
     return np.array(checked_ids(frame[column].tolist(), "user"), dtype=object)
 
 

@@ -17,7 +17,7 @@ from dualview.behaviors import Behavior, BinaryOutcomes, OrdinalOutcomes, UserRe
 from dualview.checks import listed
 from dualview.columns import Censored
 from dualview.columns.numbers import are_whole
-from dualview.columns.table import level_text
+from dualview.columns.table import Table, level_text
 from dualview.errors import InputError
 from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign, design_from
 from dualview.inputs.tables import ids_of, in_rows, numbers_in, numeric, option, require_column
@@ -120,10 +120,12 @@ class LongTable:
     ) -> dict[str, list[str]] | None:
         for name in self.groups:
             require_column(table, name, path, option(path, "groups"))
-            if has_fractions(table[name]):
+            holds = Table(table, True, None).source(name).holds
+            if has_fractions(table[name]) or holds == "lists or records":
+                held = "fractions" if has_fractions(table[name]) else holds
                 raise InputError(
                     f"{path}: column {name!r} of {option(path, 'groups')} must hold levels, names "
-                    "or whole numbers; it holds fractions."
+                    f"or whole numbers; it holds {held}."
                 )
         return {name: ids_of(table[name].map(level_text), path) for name in self.groups} or None
 
@@ -164,6 +166,33 @@ class LongTable:
             require_column(table, column, path, asked, filled=False)
             values = _numbers_or_nothing(table, column, path, "numbers")
             yield np.where(np.isnan(values), nothing, values)
+
+
+def check_used_once(
+    names: Mapping[str, Sequence[str]], alone: Sequence[str], said: Mapping[str, str]
+) -> None:
+    """Raise where the column of users or of outcomes is used for something else too, or one has
+    coefficients of users and a common one.
+
+    names: columns by what they are. alone: those of ``by`` that are a term by themselves. said:
+    what messages call a part, where not by its name.
+    """
+    words = {part: said.get(part, part) for part in names}
+    for part in ("user", "outcome"):
+        for other, columns in names.items():
+            both = [name for name in names[part] if name in columns and other != part]
+            if both:
+                raise InputError(
+                    f"{words[part]} is the column {both[0]!r}, and {words[other]} has it too. Use "
+                    "it once."
+                )
+    both = [name for name in names["common"] if name in alone]
+    if both:
+        raise InputError(
+            f"{words['by']} and {words['common']} both have {both[0]!r}. In {words['by']} each "
+            "user has a coefficient, around that of its cluster: leave it out of "
+            f"{words['common']}."
+        )
 
 
 def _kind(path: Path | str, kind: str) -> str:

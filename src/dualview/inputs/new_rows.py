@@ -51,8 +51,7 @@ def new_observations(
     if X_new is not None:
         new = _named_in_order(ids_of_X, new, known)
     elif new:
-        if not names or not set(names) <= set(frame.columns):
-            _refuse_ids_alike(new, known)
+        _refuse_ids_alike(new, known)
         if not with_outcomes and known.keys().isdisjoint(ids):
             _warn_of_new(new, known)
         X_new = _features_of_new(frame, ids, new, long, names)
@@ -90,8 +89,7 @@ def _named_in_order(named: list[str] | None, new: list[str], known: Collection[s
 
 
 def _refuse_ids_alike(new: Sequence[str], known: Collection[str]) -> None:
-    """Raise where ids of new users, of whom nothing else is known, are those of the fit but for how
-    they are written."""
+    """Raise where ids of new users are those of the fit but for how they are written."""
     alike = {_plain_id(user): user for user in known}
     meant = [(user, alike[_plain_id(user)]) for user in new if _plain_id(user) in alike]
     if meant:

@@ -52,8 +52,9 @@ def write_shards(
         Folder to write. It must not exist, or be empty.
     users : array (U, D), table, path, or a series of these
         Features of the users, all of them numbers and none missing. Tables are of pandas, polars or
-        Arrow. Ids are in the column ``user``, or in the index of a pandas table. A path is a CSV, TSV or Parquet file. A series (a list, a
-        generator) has one piece of the table after the other.
+        Arrow. Ids are in the column ``user``, or in the index of a pandas table. A path is a CSV,
+        TSV or Parquet file. A series (a list, a generator) has one piece of the table after the
+        other.
     threads : SharedOutcome, table, path, or a series of these, optional
         Who took part in which thread. Tables have a row for each thread and participant: thread,
         user, outcome, and if there is one, weight. The rows of a thread follow each other. A

@@ -170,7 +170,10 @@ def _csv_options(path: Path, ids: Sequence[str]) -> tuple[list[str], dict[str, A
     them; and how pandas reads it: in columns of ids nothing stands for nothing."""
     probe(path)
     separator = "\t" if ".tsv" in _endings(path) else ","
-    begin = io.BytesIO(first_lines(path))
+    lines = first_lines(path)
+    if not lines.strip():
+        raise ValueError("it is empty, and its first line must name columns")
+    begin = io.BytesIO(lines)
     first = pd.read_csv(
         begin, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False
     )
@@ -191,7 +194,8 @@ def _csv(path: Path, ids: Sequence[str]) -> pd.DataFrame:
         table = pd.read_csv(file, **options)
     if not isinstance(table.index, pd.RangeIndex):
         raise ValueError(
-            f"its rows have more fields than its header, which names {len(names)} columns"
+            f"its rows have more fields than its header, which names {len(names)} columns. "
+            f"{_on_separators(names)}"
         )
     return table
 
@@ -244,10 +248,12 @@ def match_users(ids: pd.Series, known: Collection[str], notes: list[str]) -> pd.
 
 
 def numeric(values: pd.Series) -> NDArray[np.float64]:
-    """A column as numbers, NaN where there is none; dates and time spans are none."""
-    if values.dtype.kind in "mM":
+    """A column as numbers, NaN where there is none; dates, time spans and complex numbers are
+    none."""
+    read = values if values.dtype.kind in "mM" else pd.to_numeric(values, errors="coerce")
+    if read.dtype.kind in "mMc":
         return np.full(len(values), np.nan)
-    return np.asarray(pd.to_numeric(values, errors="coerce").to_numpy(dtype=float, na_value=np.nan))
+    return np.asarray(read.to_numpy(dtype=float, na_value=np.nan))
 
 
 def numbers_in(
@@ -300,7 +306,7 @@ def require_column(
         near = difflib.get_close_matches(column, names, 3) if len(names) > 1 else []
         meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise InputError(
-            f"{path} must have a column {column!r}; it has {', '.join(names)}.{meant} "
+            f"{path} must have a column {column!r}; it has {', '.join(names) or 'none'}.{meant} "
             f"{_advice(table, option)}"
         )
     missing = np.flatnonzero(table[column].isna() | (table[column] == ""))
@@ -311,10 +317,17 @@ def require_column(
 
 def _advice(table: pd.DataFrame, option: str) -> str:
     """What to do about a column that is not there."""
-    only = str(table.columns[0]) if len(table.columns) == 1 else ""
-    if ";" in only or "\t" in only:
-        return "Its fields must be separated by commas, or by tabs in a file called .tsv."
-    return f"Name it with {option}."
+    return _on_separators(table.columns) or f"Name it with {option}."
+
+
+def _on_separators(names: Sequence[Any]) -> str:
+    """What to do where the one name of a header looks like several; nothing otherwise."""
+    if len(names) == 1 and any(separator in str(names[0]) for separator in ";,\t"):
+        return (
+            "Its fields must be separated by commas, or by tabs in a file called .tsv, and its "
+            "numbers written with points."
+        )
+    return ""
 
 
 def read_users(path: Path, columns: Columns) -> Users:
@@ -322,6 +335,8 @@ def read_users(path: Path, columns: Columns) -> Users:
     table = read_table(path, [columns.user])
     require_column(table, columns.user, path, "--user-column")
     ids = ids_of(table[columns.user], path)
+    if not ids:
+        raise InputError(f"{path} has no users: it names columns, and has no row below them.")
     swapped = " It looks like the table of threads: users come first."
     refuse_repeated(ids, path, "users", swapped if columns.thread in table else "")
     features = table.drop(columns=columns.user)
@@ -340,6 +355,11 @@ def read_threads(
 ) -> Threads:
     """Threads of known users. Ids decide who is who, not positions."""
     id_columns = [columns.user, columns.thread]
+    if columns.outcome in covariates:
+        raise InputError(
+            f"--covariates has the outcome, {columns.outcome!r}, which would be predicted from "
+            "itself. Leave it out."
+        )
     needed = [*covariates, *([columns.outcome] if need_outcome else [])]
     separate = None
     if outcomes is not None:

@@ -3,6 +3,7 @@
 The others are runs in subfolders of the run, each named after what it is.
 """
 
+import csv
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,9 @@ import pandas as pd
 
 from dualview.errors import InputError
 from dualview.evaluation.stacking import Stack
-from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import make_folder, write_whole
-from dualview.runs.comparison import FILE, Ranking, load_stack, rank_runs
+from dualview.partitions.agreement import agreement_prior
+from dualview.runs.comparison import FILE, Ranking, choose_command, load_stack, rank_runs
 from dualview.runs.request import Request, read_inputs
 from dualview.runs.run import fit_run, load_run
 from dualview.settings import Settings, defaults
@@ -45,7 +46,8 @@ def other_requests(request: Request, folder: Path) -> dict[str, Request]:
     settings, users = request.settings, read_inputs(request)[0]
     others = {}
     if users.features is not None and settings.n_clusters != 1 and settings.engine == "gibbs":
-        agreement, name = (_LEARNED, "learned") if settings.agreement is None else (None, "agreed")
+        must_agree = agreement_prior(settings.agreement) is None
+        agreement, name = (_LEARNED, "learned") if must_agree else (None, "agreed")
         others[name] = replace(request, settings=replace(settings, agreement=agreement))
     bare = settings.n_clusters == 1 and users.features is None
     others["clusters" if bare else "single"] = replace(
@@ -65,10 +67,11 @@ def plain_settings(settings: Settings, n_clusters: int | None) -> Settings:
 
 
 def _ids_only(ids: list[str], column: str, folder: Path) -> Path:
-    """A table of the users without their features."""
+    """A table of the users without their features, with ids as the run has them."""
     path = (folder / "inputs" / "ids.csv").absolute()
     make_folder(path.parent)
-    write_whole(path, csv_bytes(pd.DataFrame({column: ids})))
+    table = pd.DataFrame({column: ids})
+    write_whole(path, table.to_csv(index=False, quoting=csv.QUOTE_ALL).encode())
     return path
 
 
@@ -82,5 +85,5 @@ def load_choice(folder: Path) -> Stack:
     """The stack that ``choose`` has made of a run and the models beside it."""
     runs = chosen_runs(folder)
     if len(runs) == 1 or not (folder / FILE).is_file():
-        raise InputError(f"{folder} has no models beside it: dualview choose {folder}")
+        raise InputError(f"{folder} has no models beside it: {choose_command(folder)}")
     return load_stack(runs, Ranking.load(folder / FILE))

@@ -7,6 +7,7 @@ recognizes itself, and its weight in a stack of all of them.
 """
 
 import json
+import shlex
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -245,10 +246,15 @@ def load_stack(folders: Sequence[Path], ranking: Ranking) -> Stack:
     if {fit.made_with for fit in ranking.fits} != digests or None in ranking.weights.values():
         raise InputError(
             f"The weights in {FILE} are not of {words_text([*map(str, folders)])} as they are now. "
-            f"Make them again: dualview choose {folders[0]}"
+            f"Make them again: {choose_command(folders[0])}"
         )
     table = pd.DataFrame.from_dict(ranking.weights, orient="index", columns=["weight"])
     return Stack({name: fits[name] for name in table.index}, table, ranking.stacking, ranking.by)
+
+
+def choose_command(folder: Path) -> str:
+    """The command that fits and stacks models beside a run, as a shell takes it."""
+    return shlex.join(["dualview", "choose", str(folder)])
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
