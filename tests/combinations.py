@@ -574,15 +574,12 @@ NOT_WRITTEN: list[Refusal] = [
             (("censored columns", "missing cells"), "users must be finite"),
             (
                 ("several tables", "agreement by table", "several behaviors"),
-                "there is no such file",
+                "Shards hold one table of users and one behavior",
             ),
             (("no features",), "users must be a table with rows and columns"),
             (("link", "agreement", "pooling"), "Fits to shards do not have"),
             (("empirical scale",), 'behavior_prior="likelihood" is not for shards'),
-            (
-                _IN_MEMORY,
-                "threads must be a SharedOutcome",
-            ),
+            (_IN_MEMORY, "threads must be a SharedOutcome"),
             (("common", "groups"), "Shards hold participation and outcomes"),
             (("leave out observations", "leave out users"), "Outcomes are needed here"),
             (("check",), "The observations of the fit are needed here"),

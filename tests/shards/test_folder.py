@@ -205,6 +205,10 @@ def test_bad_users_are_refused(
     holes[3, 1] = np.nan
     with pytest.raises(InputError, match="users"):
         dv.write_shards(tmp_path / "two", holes)
+    with pytest.raises(InputError, match=r"users is a dict of a, b\. Shards hold one table"):
+        dv.write_shards(tmp_path / "two", {"a": features, "b": features})
+    with pytest.raises(InputError, match="threads is a dict of posts"):
+        dv.write_shards(tmp_path / "two", features, {"posts": behavior})
     with pytest.raises(InputError, match="columns of the first"):
         dv.write_shards(tmp_path / "three", [features, features[:, :1]])
     with pytest.raises(InputError, match="intercept, covariates or groups"):

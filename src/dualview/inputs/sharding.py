@@ -5,7 +5,7 @@ threads find their users, and 8 bytes for each thread, by which one that comes t
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,12 @@ def shard_tables(
     drop_unknown: bool,
 ) -> tuple[Shards, list[str]]:
     """The shards, and notes on what was left out."""
+    for what, given in (("users", users), ("threads", threads)):
+        if isinstance(given, Mapping):
+            raise InputError(
+                f"{what} is a dict of {listed(list(map(str, given)))}. Shards hold one table of "
+                "users and one behavior: join tables into one, or fit several in memory."
+            )
     each = (
         whole_number(sizes[0], "users_per_shard", 1),
         whole_number(sizes[1], "threads_per_shard", 1),
