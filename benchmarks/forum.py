@@ -25,9 +25,10 @@ began = time.perf_counter()
 forum = dv.forum.read_forum(sys.argv[1])
 seconds = time.perf_counter() - began
 cpu = time.process_time()
-peak = int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 2**20
+memory = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+peak = int(memory.split()[1]) / 2**20
 print(json.dumps({"seconds": seconds, "cpu_s": cpu, "peak_gb": peak, "users": len(forum.features)}))
-"""  # noqa: E501
+"""
 
 GROUP = """
 import json, sys, time
@@ -44,9 +45,10 @@ with Archive(Path(sys.argv[1]), ForumOptions()) as archive:
     archive.arrays(activity._edges_query(archive))
     seconds = time.perf_counter() - began
 cpu = time.process_time()
-peak = int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 2**20
+memory = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+peak = int(memory.split()[1]) / 2**20
 print(json.dumps({"seconds": seconds, "cpu_s": cpu, "peak_gb": peak, "threads": len(threads.ids)}))
-"""  # noqa: E501
+"""
 
 POLARS = """
 import json, sys, time
@@ -57,8 +59,10 @@ scan = pl.scan_parquet(path) if path.endswith(".parquet") else pl.scan_csv(path)
 posts = scan.with_columns(seconds=pl.col("created_utc").cast(pl.Float64)).unique(
     subset=["link_id", "id"], keep="first", maintain_order=True).collect()
 posts = posts.sort("link_id", "seconds", maintain_order=True)
-posts = posts.with_columns(position=pl.int_range(pl.len()).over("link_id"), starter=pl.col("author").first().over("link_id"))
-threads = posts.group_by("link_id").agg(length=pl.len(), start=pl.col("seconds").min(), section=pl.col("subreddit").first(),
+posts = posts.with_columns(position=pl.int_range(pl.len()).over("link_id"),
+    starter=pl.col("author").first().over("link_id"))
+threads = posts.group_by("link_id").agg(length=pl.len(), start=pl.col("seconds").min(),
+    section=pl.col("subreddit").first(),
     early=pl.col("seconds").filter(pl.col("position") < m).max())
 used = threads.filter(pl.col("length") > m).sort("start")
 cut = used["start"][int(0.8 * len(used))]
@@ -66,18 +70,22 @@ early = posts.filter(pl.col("position") < m).group_by("link_id", "author").len()
 begun = threads.filter(pl.col("start") < cut).select("link_id")
 training = posts.join(begun, on="link_id", how="semi").filter(pl.col("seconds") < cut)
 habits = training.group_by("author").agg(posts=pl.len(), threads=pl.col("link_id").n_unique(),
-    started=(pl.col("position") == 0).sum(), characters=pl.col("text_len").sum(), points=pl.col("score").sum(),
+    started=(pl.col("position") == 0).sum(), characters=pl.col("text_len").sum(),
+    points=pl.col("score").sum(),
     first=pl.col("seconds").min(), last=pl.col("seconds").max())
 who = training.select("link_id", parent_key=pl.concat_str(pl.lit("t1_"), "id"), target="author")
 edges = (training.filter(pl.col("position") > 0)
     .join(who, left_on=["link_id", "parent_id"], right_on=["link_id", "parent_key"], how="left")
-    .with_columns(pl.col("target").fill_null(pl.col("starter"))).filter(pl.col("target") != pl.col("author"))
+    .with_columns(pl.col("target").fill_null(pl.col("starter")))
+    .filter(pl.col("target") != pl.col("author"))
     .group_by("author", "target").len())
 seconds = time.perf_counter() - began
 cpu = time.process_time()
-peak = int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 2**20
-print(json.dumps({"seconds": seconds, "cpu_s": cpu, "peak_gb": peak, "threads": len(used), "pairs": len(edges)}))
-"""  # noqa: E501
+memory = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+peak = int(memory.split()[1]) / 2**20
+found = {"seconds": seconds, "cpu_s": cpu, "peak_gb": peak}
+print(json.dumps(found | {"threads": len(used), "pairs": len(edges)}))
+"""
 
 
 def make_posts(n_posts: int, seed: int = 0) -> pd.DataFrame:

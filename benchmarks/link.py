@@ -272,11 +272,11 @@ def as_markdown(rows: pd.DataFrame, command: str) -> str:
             [forum, str(n), *(_gain(found[forum, n, rival]) for rival in rivals)]
             for forum, n in places
         ]
+        head = ["forum", "threads", *(f"over {rival}" for rival in rivals)]
         parts.append(
             f"NLL that {model} gains, mean and standard error over training subsets, paired (+ "
-            "better, − worse by more than "
-            "two standard errors, = "
-            f"neither):\n\n{table(['forum', 'threads', *(f'over {rival}' for rival in rivals)], body)}"  # noqa: E501
+            "better, − worse by more than two standard errors, = neither):\n\n"
+            f"{table(head, body)}"
         )
         parts.append(_verdict(model, found, gains(rows, "r2", model), places))
     return "\n\n".join([f"```\n{command}\n```", _about(rows), *parts, _convergence(rows)]) + "\n"

@@ -11,12 +11,13 @@ from sphinx.util.typing import ExtensionMetadata
 HEAD = """\
 # Command line
 
-`pip install 'dualview[cli]'` adds the program `dualview`. This page is the output of `dualview COMMAND --help-all`, made from
-the program itself. [Runs and the command line](../runs.md) shows the commands at work.
+`pip install 'dualview[cli]'` adds the program `dualview`. This page is the output of `dualview
+COMMAND --help-all`, made from the program itself. [Runs and the command line](../runs.md) shows the
+commands at work.
 
 Exit codes: 0 for success; 2 for an error, with one line on standard error; 130 after Ctrl-C.
 
-"""  # noqa: E501
+"""
 
 
 def page() -> str:

@@ -258,10 +258,14 @@ import sys, warnings
 import dualview as dv
 warnings.simplefilter("ignore")
 forum = dv.datasets.agreement(12, 20, seed=0)
-model = dv.DualViewMixture(n_warmup=200, n_draws=2000, n_chains=2, n_jobs=2, checkpoint=sys.argv[1], checkpoint_interval=0.02)
+model = dv.DualViewMixture(
+    n_warmup=200, n_draws=2000, n_chains=2, n_jobs=2,
+    checkpoint=sys.argv[1], checkpoint_interval=0.02,
+)
 print("at work", flush=True)
-model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome)).posterior_.save(sys.argv[2])
-"""  # noqa: E501
+behavior = dv.SharedOutcome(forum.participation, forum.outcome)
+model.fit(forum.features, behavior).posterior_.save(sys.argv[2])
+"""
 
 
 @pytest.mark.slow

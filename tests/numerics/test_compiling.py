@@ -32,8 +32,9 @@ import numba
 import numpy as np
 from dualview.views.base import Base
 from dualview.views.gaussian.density import log_base_prior
-print(log_base_prior(Base(np.ones(2), np.eye(2), np.eye(2), 3.0)), sum(log_base_prior.stats.cache_hits.values()))
-"""  # noqa: E501
+value = log_base_prior(Base(np.ones(2), np.eye(2), np.eye(2), 3.0))
+print(value, sum(log_base_prior.stats.cache_hits.values()))
+"""
 
 
 @pytest.fixture
@@ -296,9 +297,10 @@ import dualview as dv
 warnings.simplefilter("ignore")
 forum = dv.datasets.agreement(20, 30, seed=0)
 behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-post = dv.DualViewMixture(n_warmup=50, n_draws=5, n_chains=1, random_state=0).fit(forum.features, behavior).posterior_
+model = dv.DualViewMixture(n_warmup=50, n_draws=5, n_chains=1, random_state=0)
+post = model.fit(forum.features, behavior).posterior_
 print(*post["latent"].ravel(), *post["z"].ravel(), *post["alpha"].ravel())
-"""  # noqa: E501
+"""
 
 
 @pytest.mark.slow

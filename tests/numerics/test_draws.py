@@ -186,12 +186,15 @@ from dualview.partitions.alpha import PAPER
 from dualview.partitions.concentration import draw_alpha, draw_table_counts
 from dualview.numerics.draws import normal, wishart_factor
 from dualview.views.base import Base
-from dualview.views.gaussian.conditionals import cluster_sums, draw_base, draw_components, redraw_view
+from dualview.views.gaussian.conditionals import (
+    cluster_sums, draw_base, draw_components, redraw_view,
+)
 
 x, z, eye = np.arange(12.0).reshape(6, 2) / 7, np.array([0, 1, 1, 0, 0, 1]), np.eye(2)
 base = Base(np.zeros(2), eye, eye, 3.5)
 numbers, by_slices = [], []
-for rng in (np.random.default_rng(3), np.random.default_rng(3).integers(2**64, size=4, dtype=np.uint64)):
+words = np.random.default_rng(3).integers(2**64, size=4, dtype=np.uint64)
+for rng in (np.random.default_rng(3), words):
     with np.errstate(over="ignore"):
         sums = cluster_sums(x, z, np.zeros((3, 2)))
         components = draw_components(rng, sums, base)
@@ -207,7 +210,7 @@ for rng in (np.random.default_rng(3), np.random.default_rng(3).integers(2**64, s
         for array in (*components, *drawn):
             by_slices += np.ravel(array).tolist()
 print(json.dumps([[float(x) for x in numbers], by_slices]))
-"""  # noqa: E501
+"""
 
 
 @pytest.mark.slow

@@ -56,7 +56,8 @@ def test_intervals_however_far_out_or_narrow() -> None:
 
 def test_expected_shares_against_quadrature() -> None:
     nodes, weights = np.polynomial.hermite_e.hermegauss(180)
-    sds, locations = (part.ravel() for part in np.meshgrid([0.0, 1e-6, 0.3, 1.0, 3.9], [-40.0, -3.0, 0.0, 0.7, 40.0]))  # fmt: skip # noqa: E501
+    grid = np.meshgrid([0.0, 1e-6, 0.3, 1.0, 3.9], [-40.0, -3.0, 0.0, 0.7, 40.0])
+    sds, locations = (part.ravel() for part in grid)
     yes, no = expected_shares(locations, sds)
     x = locations[:, None] + sds[:, None] * nodes
     for found, sign in ((yes, 1.0), (no, -1.0)):

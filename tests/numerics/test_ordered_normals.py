@@ -162,9 +162,8 @@ def test_densities_of_draws_are_those_of_the_joint():
         u = draw_in_order(stream_of(rng), MEANS, np.array([0, 5]), np.array([N_TOP]))
         joint = norm.logpdf(u - MEANS).sum()
         conditional, ceiling = 0.0, 12.0
-        for i in range(
-            N_TOP
-        ):  # the density of u_i below the one before: φ(s − mean) P(those after it in order, below s)  # noqa: E501
+        # The density of u_i below the one before: φ(s − mean) P(those after it in order, below s).
+        for i in range(N_TOP):
             grid = np.linspace(-12.0, ceiling, 6001)
             weights = norm.pdf(grid - MEANS[i]) * below(grid, i + 1)
             total = np.trapezoid(weights, grid)

@@ -33,7 +33,7 @@ def outcome(function, *arguments):
         return "ZeroDivisionError"
 
 def look():
-    "What functions that were never compiled before give: with NumPy's division, then with Python's."
+    "What functions never compiled before give: with NumPy's division, then with Python's."
     found = []
     for options in ({"error_model": "numpy"}, {}):
         own = numba.njit(**options)(lambda a, b: a / b)
@@ -52,7 +52,7 @@ def in_thread(function, *arguments):
     return thread
 
 class During(event.Listener):
-    "Has other threads at work while a kernel is compiled: one that compiles, and one that asks what needs no lock."
+    "Threads at work while a kernel is compiled: one compiles, one asks what needs no lock."
     def __init__(self):
         self.compiled, self.asked, self.threads = [], [], []
     def on_start(self, data):
@@ -63,7 +63,7 @@ class During(event.Listener):
         pass
 
 theirs = numba.njit(error_model="python")(lambda a, b: a / b)
-"""  # noqa: E501
+"""
 
 ALL_TIMES = """
 if sys.argv[1] == "with us":
@@ -116,7 +116,10 @@ def attributes():
             found |= {(name, each): value for each, value in vars(module).items() if is_code(value)}
             for owner in vars(module).values():
                 if isinstance(owner, type) and owner.__module__ == name:
-                    found |= {(name, owner.__qualname__, each): value for each, value in vars(owner).items() if is_code(value)}
+                    found |= {
+                        (name, owner.__qualname__, each): value
+                        for each, value in vars(owner).items() if is_code(value)
+                    }
     return found
 
 def is_code(value):
@@ -142,7 +145,7 @@ changed = [place for place, value in before.items() if now.get(place) is not val
 modules = {place[0] for place in before}
 added = [place for place in now if place[0] in modules and len(place) == 3 and place not in before]
 print(changed, added)
-"""  # noqa: E501
+"""
 
 
 def test_nothing_of_numba_is_replaced_or_added():

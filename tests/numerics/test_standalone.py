@@ -365,11 +365,13 @@ from dualview.numerics import standalone
 warnings.simplefilter("ignore")
 forum = dv.datasets.agreement(16, 30, n_clusters=2, seed=0)
 behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-dv.DualViewMixture(n_warmup=5, n_draws=10, n_chains=1, n_jobs=1, random_state=0).fit(forum.features, behavior)
+model = dv.DualViewMixture(n_warmup=5, n_draws=10, n_chains=1, n_jobs=1, random_state=0)
+model.fit(forum.features, behavior)
 faces = [face for face in standalone._FACES.values() if face._kept.overloads]
 print(len(run_steps.overloads), len(faces), max(len(face._kept.overloads) for face in faces))
-print(len(standalone._SOON), sum(set(needed.face._kept.overloads) == {needed.arguments} for needed in standalone._SOON))
-"""  # noqa: E501
+soon = standalone._SOON
+print(len(soon), sum(set(one.face._kept.overloads) == {one.arguments} for one in soon))
+"""
 
 
 def test_a_fit_compiles_every_kernel_for_one_kind_of_arguments():

@@ -530,7 +530,8 @@ STATISTICS: dict[str, Call] = {
     ),
 }
 OUTCOMES_ONLY = {  # they take numbers; features are vectors
-    "bayesian_r2", "loo_expectations", "loo_metrics", "loo_pit", "loo_r2", "loo_score", "metrics", "residual_r2",  # noqa: E501
+    "bayesian_r2", "loo_expectations", "loo_metrics", "loo_pit", "loo_r2", "loo_score", "metrics",
+    "residual_r2",
 }  # fmt: skip
 EXCUSED = {
     "bfmi": "needs the energy of Hamiltonian Monte Carlo",
@@ -564,8 +565,9 @@ def test_every_statistic_is_called_or_excused() -> None:
 
 
 GENERAL = {  # they look at draws only, which all kinds have alike
-    "bayes_factor", "ci_in_rope", "ecdf", "ess", "eti", "hdi", "histogram", "kde", "kl_divergence", "mcse", "mean", "median",  # noqa: E501
-    "mode", "qds", "rhat", "rhat_nested", "summary", "thin", "wasserstein",
+    "bayes_factor", "ci_in_rope", "ecdf", "ess", "eti", "hdi", "histogram", "kde", "kl_divergence",
+    "mcse", "mean", "median", "mode", "qds", "rhat", "rhat_nested", "summary", "thin",
+    "wasserstein",
 }  # fmt: skip
 
 

@@ -61,7 +61,8 @@ def test_cells_of_the_fit(model: dv.DualViewMixture) -> None:
     table = people()
     cells = found.cells.set_index(["user", "column"])
     assert set(cells.index) == {
-        ("u10", "height"), ("u11", "posts"), ("u12", "grade"), ("u13", "town"), *((f"u{i}", "earned") for i in range(54, 60)),  # noqa: E501
+        ("u10", "height"), ("u11", "posts"), ("u12", "grade"), ("u13", "town"),
+        *((f"u{i}", "earned") for i in range(54, 60)),
     }  # fmt: skip
     assert 150 < cells.loc[("u10", "height"), "value"] < 170
     assert 15 < cells.loc[("u11", "posts"), "value"] < 50
@@ -116,8 +117,8 @@ def test_the_table_of_the_fit_means_its_users(model: dv.DualViewMixture) -> None
 def test_new_users(model: dv.DualViewMixture) -> None:
     """Somebody like the second group, of whom little is known; and somebody of whom nothing is."""
     new = pd.DataFrame(
-        {"height": [181.0, None], "posts": [None, None], "grade": [None, None], "earned_low": [2000.0, None],  # noqa: E501
-         "earned_high": [None, None], "town": [None, None]},
+        {"height": [181.0, None], "posts": [None, None], "grade": [None, None],
+         "earned_low": [2000.0, None], "earned_high": [None, None], "town": [None, None]},
         index=["eve", "bob"],
     )  # fmt: skip
     found = model.impute(new, n_draws=2000)

@@ -19,10 +19,11 @@ needs_browser = pytest.mark.skipif(
 )
 
 
-_FRAME = """<!DOCTYPE html><meta charset="utf-8"><iframe src="{address}" width="{width}" height="900"></iframe><script>
+_FRAME = """<!DOCTYPE html><meta charset="utf-8">
+<iframe src="{address}" width="{width}" height="900"></iframe><script>
 window.onmessage = (event) => document.body.append(Object.assign(document.createElement("pre"), {{
   id: "answer", textContent: event.data }}));
-</script>"""  # noqa: E501
+</script>"""
 
 
 def with_script(page: str, code: str) -> str:

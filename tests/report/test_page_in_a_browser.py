@@ -22,17 +22,22 @@ NAMES = (
 def test_nothing_runs_is_asked_for_or_sticks_out(page: Path, tmp_path: Path, width: int) -> None:
     code = """
       const refused = [];
-      document.addEventListener("securitypolicyviolation", (event) => refused.push(event.blockedURI));
-      document.body.append(Object.assign(document.createElement("img"), { src: "https://example.org/x.png" }));
+      document.addEventListener(
+        "securitypolicyviolation", (event) => refused.push(event.blockedURI));
+      const picture = { src: "https://example.org/x.png" };
+      document.body.append(Object.assign(document.createElement("img"), picture));
       setTimeout(() => done({
         hacked: document.hacked ?? null, bold: document.querySelectorAll("main b, main i").length,
         scripts: document.scripts.length, refused,
-        asked: performance.getEntriesByType("resource").map((entry) => entry.name).filter((name) => !name.startsWith("data:")),
+        asked: performance.getEntriesByType("resource")
+          .map((entry) => entry.name).filter((name) => !name.startsWith("data:")),
         inner: innerWidth, scroll: document.documentElement.scrollWidth,
-        wider: [...document.querySelectorAll("main *")].filter((n) => n.getBoundingClientRect().right > innerWidth + 1).length,
-        pictures: [...document.images].filter((image) => image.src.startsWith("data:") && image.naturalWidth > 0).length,
+        wider: [...document.querySelectorAll("main *")]
+          .filter((n) => n.getBoundingClientRect().right > innerWidth + 1).length,
+        pictures: [...document.images]
+          .filter((image) => image.src.startsWith("data:") && image.naturalWidth > 0).length,
       }), 500);
-    """  # noqa: E501
+    """
     found = answer(page, code, tmp_path, width=width)
     assert found["hacked"] is None
     assert found["bold"] == 0
@@ -60,7 +65,8 @@ def test_the_table_is_sorted_filtered_and_searched(page: Path, full: Path, tmp_p
       found.down = names();
       click("#filter button:nth-child(2)");
       found.role = names();
-      found.pressed = document.querySelector("#filter button:nth-child(2)").getAttribute("aria-pressed");
+      const second = document.querySelector("#filter button:nth-child(2)");
+      found.pressed = second.getAttribute("aria-pressed");
       found.coloured = document.querySelectorAll("#map path[data-user]").length;
       found.faint = document.querySelectorAll("#map path.faint").length;
       click("#filter button:nth-child(1)");
@@ -74,7 +80,7 @@ def test_the_table_is_sorted_filtered_and_searched(page: Path, full: Path, tmp_p
       find.dispatchEvent(new Event("input"));
       found.nobody = [names().length, document.getElementById("page").textContent];
       done(found);
-    """  # noqa: E501
+    """
     found = answer(page, code, tmp_path)
     table = pd.read_csv(full / "users.csv", keep_default_na=False)
     by_power = table.sort_values("latent_median", ascending=False)["user"].tolist()
@@ -136,8 +142,9 @@ def test_typical_members_lead_to_their_cards(page: Path, tmp_path: Path) -> None
     code = """
       const link = document.querySelector("#roles a.person");
       link.click();
-      setTimeout(() => done([link.textContent, document.querySelector("#card h3").textContent, location.hash]), 300);
-    """  # noqa: E501
+      const head = () => document.querySelector("#card h3").textContent;
+      setTimeout(() => done([link.textContent, head(), location.hash]), 300);
+    """
     name, card, address = answer(page, code, tmp_path)
     assert card.strip() == name
     assert address.startswith("#user=")
@@ -152,11 +159,13 @@ def test_headings_labels_and_captions(page: Path, tmp_path: Path) -> None:
         pictures: all("img").filter((image) => !image.alt.trim()).length,
         drawings: all('svg[role="img"]').filter((svg) => !svg.getAttribute("aria-label")).length,
         controls: all("input, select").filter((control) => control.labels.length === 0).length,
-        buttons: all("button").filter((b) => !(b.textContent.trim() || b.getAttribute("aria-label"))).length,
-        unreached: all('nav a[href^="#"]').filter((link) => !document.querySelector(link.getAttribute("href"))).length,
+        buttons: all("button")
+          .filter((b) => !(b.textContent.trim() || b.getAttribute("aria-label"))).length,
+        unreached: all('nav a[href^="#"]')
+          .filter((link) => !document.querySelector(link.getAttribute("href"))).length,
         language: document.documentElement.lang, title: document.title,
       });
-    """  # noqa: E501
+    """
     found = answer(page, code, tmp_path)
     levels = found.pop("levels")
     assert levels[0] == 1

@@ -69,7 +69,7 @@ def slopes_given_latent_forget_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinearLink, "law_given_latent", wrong)
 
 
-def slopes_given_observations_without_their_own_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def slopes_without_their_own_part(monkeypatch: pytest.MonkeyPatch) -> None:
     right = LinearLink.law_given_observations
 
     def wrong(self: LinearLink, effects: Any, link: Any, terms: Any) -> Any:
@@ -100,7 +100,7 @@ def joint_draw_forgets_the_shift(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MUTANTS = {
     "slopes-given-latent-forget-prior": slopes_given_latent_forget_prior,
-    "slopes-given-observations-without-their-own-part": slopes_given_observations_without_their_own_part,  # noqa: E501
+    "slopes-given-observations-without-their-own-part": slopes_without_their_own_part,
     "precision-counts-one-less": precision_counts_one_less,
     "joint-draw-forgets-the-shift": joint_draw_forgets_the_shift,
 }
