@@ -28,15 +28,8 @@ _KINDS = {
     "c": "complex numbers",
 }
 _NUMBERS = (abstract.Real, decimal.Decimal, np.bool_)
-_KNOWN = (
-    str,
-    bytes,
-    complex,
-    datetime.date,
-    datetime.timedelta,
-    np.datetime64,
-    np.timedelta64,
-)  # what has a word in messages
+# Messages have a word for these.
+_KNOWN = (str, bytes, complex, datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
 def whole_number(value: Any, name: str, least: int) -> int:
@@ -447,9 +440,8 @@ def _cells_where(cells: NDArray[Any], condition: Callable[[Any], bool]) -> NDArr
 
 
 def is_missing(value: Any) -> bool:
-    return (
-        value is None or type(value).__name__ == "NAType"
-    )  # of pandas, which is not imported here
+    # NAType is of pandas, which is not imported here.
+    return value is None or type(value).__name__ == "NAType"
 
 
 def _dimensions_message(shape: tuple[int, ...], name: str, n_dims: int, values: Any = None) -> str:

@@ -191,9 +191,8 @@ def _expect(
             shift, share = truncated_moments(*bounds)
             values[known, d], spread[known, d] = middle + sd * shift, sd**2 * share
     variance[users] = spread
-    loadings = np.where(
-        seen[:, :, None], np.eye(len(at.mean)), at.covariance @ precisions
-    )  # of all cells on those seen
+    # Loadings of all cells on those seen.
+    loadings = np.where(seen[:, :, None], np.eye(len(at.mean)), at.covariance @ precisions)
     for first, end, loading in zip(batch.starts[:-1], batch.starts[1:], loadings, strict=True):
         mean[users[first:end]] = at.mean + values[first:end] @ loading.T
     spreads = np.add.reduceat(spread, batch.starts[:-1], axis=0)
@@ -256,10 +255,8 @@ def truncated_moments(low: Array, high: Array) -> tuple[Array, Array]:
     """Mean and variance (n,) of the standard normal distribution on (low, high), one end of which
     may be infinite."""
     flip = low + high < 0
-    near, far = (
-        np.where(flip, -high, low),
-        np.where(flip, -low, high),
-    )  # the tail is above: near + far ≥ 0
+    # The tail is above: near + far ≥ 0.
+    near, far = np.where(flip, -high, low), np.where(flip, -low, high)
     flat = (far - near) * np.maximum(far, 1.0) < _FLAT
     wide = ~flat & (near <= _FAR) & (far - near >= _NARROW)
     mean, variance = np.empty_like(near), np.empty_like(near)

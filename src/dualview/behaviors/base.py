@@ -289,17 +289,15 @@ class Behavior(ABC):
     )
     observations: ClassVar[str] = "observations"  # what they are called in messages
     users: list[str] | None = None  # the users' ids, where they came with some
-    outcome: Array | None = (
-        None  # what was observed (n,), or ends of intervals (n, 2), where it is known
-    )
+    # What was observed (n,), or ends of intervals (n, 2), where it is known.
+    outcome: Array | None = None
     observation_ids: list[str] | None = None  # ids of the observations, where they came with some
     # what a long table was read by, in plain values, where the observations came from one
     table: Mapping[str, Any] | None = None
-    _user_numbers: Numbers | None = (
-        None  # what users are called, where these are numbers and nobody has said what they mean
-    )
-    # the name of the column with the users of the observations, where a table's column named them
-    # and nobody has said in what order they come
+    # What users are called, where these are numbers and nobody has said what they mean.
+    _user_numbers: Numbers | None = None
+    # The name of the column with the users of the observations, where a table's column named them
+    # and nobody has said in what order they come.
     _user_column: str | None = None
 
     @abstractmethod

@@ -285,9 +285,8 @@ def joined_ids(before: list[str] | None, new: list[str] | None, what: str) -> li
 def distinct_numbers(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Distinct numbers in increasing order, and where each of the numbers is among them."""
     n = int(numbers.max()) + 1
-    if (
-        n <= len(numbers) and np.bincount(numbers, minlength=n).all()
-    ):  # the usual case, without sorting
+    # The usual case, without sorting.
+    if n <= len(numbers) and np.bincount(numbers, minlength=n).all():
         return np.arange(n), numbers
     return np.unique(numbers, return_inverse=True)
 

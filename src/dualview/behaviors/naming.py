@@ -14,13 +14,8 @@ _SHORT = {
     "PairwiseChoices": "choices",
     "Rankings": "rankings",
 }
-_TAKEN = (
-    "features",
-    "behavior",
-    "categories",
-    "components",
-    "working",
-)  # that names in a posterior begin with
+# Names in a posterior begin with these.
+_TAKEN = ("features", "behavior", "categories", "components", "working")
 
 
 def is_several(given: Any) -> bool:

@@ -179,9 +179,8 @@ def _kind(kind: Any) -> tuple[str, Mapping[str, Any]]:
 
 def _rounded(values: Array, options: Mapping[str, Any]) -> Column:
     step = options.get("step")
-    if (
-        step is None
-    ):  # one value has none: it is no outcome of a fit, but may be one of somebody new to it
+    # One value has none: it is no outcome of a fit, but may be one of somebody new to it.
+    if step is None:
         step = common_step(values) if values.min() < values.max() else 0.0
     else:
         step = positive_number(step, "The step of outcome_kind")

@@ -184,9 +184,8 @@ def _run(line: CommandLine, tokens: Sequence[str]) -> int:
         return _complain(f"{error} {more}")
     except (DualViewError, OSError) as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
-            return (
-                128 + 13
-            )  # as a shell says of a program that the signal of a broken pipe has ended
+            # As a shell says of a program that the signal of a broken pipe has ended.
+            return 128 + 13
         return _complain(with_options(str(error), options))
     except MemoryError as error:
         return _complain(
@@ -253,17 +252,15 @@ def _nobody_reads() -> bool:
     nothing more is written then."""
     try:
         sys.stdout.flush()
-        if not _has_no_reader(
-            sys.stdout.fileno()
-        ):  # a failed flush may have dropped what it could not write
+        # A failed flush may have dropped what it could not write.
+        if not _has_no_reader(sys.stdout.fileno()):
             return False
     except BrokenPipeError:
         pass
     except (OSError, ValueError):  # no stream of the system
         return False
-    os.dup2(
-        os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-    )  # or Python complains when it flushes at its end
+    # Else Python complains when it flushes at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return True
 
 

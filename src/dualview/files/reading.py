@@ -25,9 +25,8 @@ from typing import IO, Any
 from dualview.errors import FileError, InputError
 
 _BLOCK = 1 << 20
-_FRAME_BLOCK = (
-    1 << 13
-)  # a zstd frame can hold 32,000 times its size, and is unpacked a block at a time
+# A zstd frame can hold 32,000 times its size, and is unpacked a block at a time.
+_FRAME_BLOCK = 1 << 13
 _WINDOW = 2**31  # Reddit's archives are compressed with windows as long as the format allows
 _SAFE = 1 << 27  # 128 MB may be unpacked from anything
 _MOST_TIMES = 300  # beyond that, no more than this many times what was read

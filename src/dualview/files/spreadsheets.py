@@ -35,9 +35,8 @@ def csv_bytes(table: pd.DataFrame, **options: Any) -> bytes:
     ``DataFrame.to_csv``."""
     escaped = _mapped(table, escape_name)
     content: str = escaped.to_csv(index=False, **options)
-    if (
-        "\r" in content
-    ):  # which minimal quotes leave open, and every reader takes for the end of a line
+    # Minimal quotes leave it open, and every reader takes it for the end of a line.
+    if "\r" in content:
         content = escaped.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, **options)
     return content.encode()
 

@@ -61,11 +61,8 @@ RATES = {
     "replies_per_post": ("replies_received", "posts"),
     "replying_share": ("replies_given", "posts"),
 }
-_SHARES = (
-    "started_share",
-    "early_share",
-    "replying_share",
-)  # rates of cases that are among those they are counted for
+# Rates of cases that are among those they are counted for.
+_SHARES = ("started_share", "early_share", "replying_share")
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,8 @@ Array = NDArray[np.float64]
 
 _RIDGE = 0.01  # as in SharedOutcome
 _RIDGE_TOLERANCE = 1e-6
-_LEAST_LEFT = (
-    1e-12  # of the sum of squares of outcomes, once their mean is taken out; less is rounding
-)
+# Share of the sum of squares of outcomes, once their mean is taken out; less is rounding.
+_LEAST_LEFT = 1e-12
 _BYTES = 12  # of a user in a draw that is kept whole: cluster and coefficient
 
 
@@ -162,9 +161,8 @@ def _noise_constant(raw: ShardedUsers, totals: ThreadTotals) -> float:
     memory."""
     variance, outcome = _outcome_variance(totals), totals.outcome
     equations = ShardedEquations(raw, totals.weighted, totals.squares)
-    of_all = equations.gram_times(np.ones((raw.n_users, 1)))[
-        :, 0
-    ]  # Pᵀ P 1: the totals of threads are P 1
+    # Pᵀ P 1: the totals of threads are P 1.
+    of_all = equations.gram_times(np.ones((raw.n_users, 1)))[:, 0]
     square, product = float(of_all.sum()), float(totals.weighted.sum())
     sum_of_squares = float(outcome.scatter[0, 0]) + outcome.n * float(outcome.mean[0]) ** 2
     left = sum_of_squares - product**2 / square

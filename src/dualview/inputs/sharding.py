@@ -219,10 +219,8 @@ class _Places:
         wanted = _hashed(np.asarray(ids))
         first = np.searchsorted(one, wanted[0])
         places = np.full(len(first), -1)
-        for place in (
-            np.minimum(first, len(one) - 1),
-            np.minimum(first + 1, len(one) - 1),
-        ):  # two may share 64 bits
+        # Two may share 64 bits.
+        for place in (np.minimum(first, len(one) - 1), np.minimum(first + 1, len(one) - 1)):
             found = (one[place] == wanted[0]) & (other[place] == wanted[1])
             places[found] = order[place[found]]
         return places

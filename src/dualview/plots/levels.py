@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 _MOST_LEVELS = 8  # with a color each; the rarest others share one
 _LEAST_NAMED = 0.08  # of a bar: a share that is written into it
 _PALETTE = "viridis"
-_WIDTH, _HEIGHT, _TOP = (
-    7.0,
-    0.34,
-    1.1,
-)  # of a panel: inches, inches for a bar, inches beside the bars
+# Of a panel: inches, inches for a bar, inches beside the bars.
+_WIDTH, _HEIGHT, _TOP = 7.0, 0.34, 1.1
 
 
 def levels(

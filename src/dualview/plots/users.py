@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 _LEGEND_ROWS = 12
 _GAP = 1.5  # between clusters, in users
 _CONTOUR = 0.95  # of a normal distribution, inside an ellipse
-_RADIUS = float(
-    np.sqrt(-2 * np.log(1 - _CONTOUR))
-)  # in standard deviations: the squared radius is exponential
+# In standard deviations: the squared radius is exponential.
+_RADIUS = float(np.sqrt(-2 * np.log(1 - _CONTOUR)))
 _FEWEST = 3  # users that have an ellipse
 
 

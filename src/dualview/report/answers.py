@@ -153,9 +153,8 @@ class _RoleCurves:
 
     def bands(self, along: Range, profiles: list[Profile]) -> list[Band]:
         """Median and 95 % interval of the members' mean outcome, role by role."""
-        design = np.tile(
-            [self._means.get(name, 1.0) for name in self._names], (_POINTS, 1)
-        )  # 1: an intercept
+        # An intercept is 1.
+        design = np.tile([self._means.get(name, 1.0) for name in self._names], (_POINTS, 1))
         design[:, self._names.index(along.name)] = self.grid(along)
         if self._about.kind in _OF_ITEMS:
             design = design - np.array([self._means[name] for name in self._names])

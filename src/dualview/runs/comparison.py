@@ -211,9 +211,8 @@ def rank_runs(
         )
         digests[name] = own_digest(folder, models[name].posterior_)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # the verdict names runs that have not converged
+        # The verdict names runs that have not converged.
+        warnings.simplefilter("ignore", ConvergenceWarning)
         by_name = scores_of(models, by=by, folds=folds)
     table = table_of(by_name, by)
     stacked = stack_scores(models, {name: by_name[name] for name in table.index}, by)

@@ -41,9 +41,8 @@ class ShardWriter:
         threads_each: int,
     ) -> None:
         check_folder_place(folder)
-        self.folder = Path(
-            os.path.realpath(folder)
-        )  # a link stays, and its target becomes the folder
+        # A link stays, and its target becomes the folder.
+        self.folder = Path(os.path.realpath(folder))
         self.feature_names = tuple(feature_names)
         self.has_ids = has_ids
         self.users_each, self.threads_each = users_each, threads_each
@@ -87,9 +86,8 @@ class ShardWriter:
         if self._users.n:
             self._write_users(self._users.n)
         ends = np.cumsum(counts)
-        for first in range(
-            0, len(counts), self.threads_each
-        ):  # so that one piece is no more than a shard
+        # So that one piece is no more than a shard.
+        for first in range(0, len(counts), self.threads_each):
             rows = slice(first, first + self.threads_each)
             begin, end = (int(ends[first - 1]) if first else 0), int(ends[rows][-1])
             own = {"counts": counts[rows], "outcome": outcome[rows]}

@@ -24,28 +24,22 @@ from dualview.posterior.checks.residuals import Residuals
 
 Array = NDArray[np.float64]
 
-LOOK, WRONG = (
-    0.01,
-    0.001,
-)  # p-values below which a check says "look here", and that the model is wrong
+# P-values below which a check says "look here", and that the model is wrong.
+LOOK, WRONG = 0.01, 0.001
 _N_NULL = 2000  # replicates of independent residuals
 _MOST_PAIRS = 500  # users whose pairs Mardia's skewness looks at
 _MOST_SIMULATED = 2000  # users of partitions that are simulated
 _FEWEST = 10  # observations, or users, that a check needs
 _FEWEST_DRAWS = 50  # of the posterior, for prior sensitivity
-_SCALED = (
-    "noise_precision",
-    "coefficients",
-    "slopes",
-)  # answers whose prior sensitivity is checked
+# Parameters whose prior sensitivity is checked.
+_SCALED = ("noise_precision", "coefficients", "slopes")
 _SENSITIVE = 0.05  # power-scaling sensitivity above which ArviZ calls a prior informative
 _VAGUE, _DISAGREE, _DOUBTFUL = 0.3, 0.5, 0.75  # of adjusted Rand indices
 _PAIRS = 300  # of draws
 _LEAST_SHARED = 0.2  # of the variance of normal scores, that draws share
 _MOST_AXES = 4
-_ALIKE = 0.5 * 2.0 ** np.arange(
-    7
-)  # a of users' precisions ~ Gamma(a, a): the larger, the more alike
+# For users' precisions ~ Gamma(a, a): the larger a is, the more alike they are.
+_ALIKE = 0.5 * 2.0 ** np.arange(7)
 VERDICTS = ("fine", "look here", "the model is wrong here")
 
 
@@ -447,9 +441,8 @@ def size_checks(rng: np.random.Generator, residuals: Residuals, context: Context
         for alpha in np.repeat(residuals.alpha, 5)
     ]
     below, up_to = (np.searchsorted(np.sort(null), share, side=side) for side in ("left", "right"))
-    level = (0.5 + below + rng.random(len(share)) * (up_to - below)) / (
-        1.0 + len(null)
-    )  # ties are cut at random
+    # Ties are cut at random.
+    level = (0.5 + below + rng.random(len(share)) * (up_to - below)) / (1.0 + len(null))
     p = combined(2.0 * np.minimum(level, 1.0 - level))
     low, high = np.quantile(null, [0.025, 0.975])
     about, advice = (

@@ -4,9 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-_GOOD_K = (
-    0.7  # k-hat up to which importance sampling corrects an approximation (Vehtari et al. 2024)
-)
+# k-hat up to which importance sampling corrects an approximation (Vehtari et al. 2024).
+_GOOD_K = 0.7
 _CLOSE = 1.0  # nats of evidence
 _ALIKE = 0.9  # adjusted Rand index
 

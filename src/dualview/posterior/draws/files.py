@@ -130,9 +130,8 @@ def _update(state: Any, *parts: Any) -> None:
                 .data
             )
         elif isinstance(part, np.ndarray):
-            texts = [
-                str(value).encode(errors="surrogatepass") for value in part.reshape(-1)
-            ]  # of damaged files too
+            # Texts of damaged files too.
+            texts = [str(value).encode(errors="surrogatepass") for value in part.reshape(-1)]
             kind, content = f"text {part.shape} {[len(text) for text in texts]}", b"".join(texts)
         else:
             kind, content = "name", str(part).encode()

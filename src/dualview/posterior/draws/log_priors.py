@@ -42,11 +42,12 @@ def log_priors(post: FitFacts, model: Model) -> dict[str, Array]:
             name: post.flat(name) for name in post.names if name.split(".")[-1] in _OF_LIKELIHOODS
         }
         found |= model.likelihood.log_priors(reported, post.flat_acts)
+    # LEARNT is flat: it adds nothing.
     learned = [
         (t, own)
         for t, own in enumerate(model.agreements)
         if isinstance(own, Beta) and own != LEARNT
-    ]  # that is flat
+    ]
     if learned:
         shares = post.flat("agreement").reshape(-1, len(model.agreements))
         found["agreement"] = np.array(

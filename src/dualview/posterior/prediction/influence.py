@@ -93,9 +93,8 @@ def mutual_information(precision: Array, pull: Array) -> Array:
     scale = np.sqrt(np.outer(own, own))
     correlation = -off / scale
     rest = 1.0 - correlation**2
-    away = (own[None] * pull[:, None] - off * pull[None]) / (
-        scale * np.sqrt(own[None] * rest)
-    )  # z of the row, without column
+    # z of the row, without column.
+    away = (own[None] * pull[:, None] - off * pull[None]) / (scale * np.sqrt(own[None] * rest))
     squares = correlation**2 * (away**2 + away.T**2)
     return np.asarray(
         -0.5 * np.log(rest) - (squares - 2.0 * correlation * away * away.T) / (2.0 * rest)
