@@ -125,7 +125,6 @@ def compare(
 
 
 def table_of(scores: Mapping[str, Scores], by: str) -> pd.DataFrame:
-    """The table of ``compare``, the highest score first."""
     ranked = sorted(scores, key=lambda name: -scores[name].total)
     rows = {name: _row(scores[name], scores[ranked[0]], by) for name in ranked}
     return pd.DataFrame.from_dict(rows, orient="index")
@@ -475,7 +474,6 @@ def standing(difference: float, error: float, unsure: bool = False, few: bool = 
 
 
 def _note(standing: str, score: Scores, what: str) -> str:
-    """The row in words."""
     unsure = int(score.unsure.sum())
     if unsure:
         return (

@@ -127,8 +127,6 @@ def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = Fal
 
 
 class _Clock:
-    """Seconds of each step."""
-
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._last = time.monotonic()
@@ -219,7 +217,6 @@ def _check_folder(out: Path, facts: dict[str, Any]) -> None:
 
 
 def _facts_before(out: Path) -> dict[str, Any]:
-    """What the folder's forum.json says."""
     anew = "To start again, give 'dualview forum' another folder as --out."
     with readable_json(out / "forum.json", anew) as content:
         facts: dict[str, Any] = dict(content)

@@ -34,7 +34,6 @@ class Source:
 
 
 def require_duckdb() -> Any:
-    """The engine, or an error that names the extra."""
     return require_extra("duckdb", "Reading forums needs", "forum")
 
 
@@ -60,12 +59,10 @@ def open_source(connection: Any, posts: Any, encoding: str, folder: Path) -> Sou
 
 
 def literal(text: str) -> str:
-    """A string for SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """A column's name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -103,7 +100,6 @@ def _packed(path: Path) -> str:
 
 
 def _opened(path: Path) -> AbstractContextManager[IO[bytes]]:
-    """The content of a file, plain or packed."""
     return unpacked(path, _packed(path))
 
 

@@ -212,7 +212,6 @@ def _outcome_columns(columns: Columns, settings: AnswerSettings) -> tuple[str, .
 def _known_users(
     table: GivenTable, users: Sequence[str], column: str, drop_unknown: bool
 ) -> tuple[GivenTable, list[str]]:
-    """The rows of known users."""
     notes: list[str] = []
     everybody = set(users)
     written = pd.Series(table.ids(column, "--user-column"), index=table.frame.index)
@@ -223,7 +222,6 @@ def _known_users(
 
 
 def _items(settings: AnswerSettings) -> pd.DataFrame:
-    """Features of the items by id."""
     if settings.items is None:
         raise InputError(
             "--kind choices needs a table of items: --items items.csv, a row per item with an id "

@@ -83,7 +83,6 @@ class Coding:
         return pd.Categorical(held, list(self.levels))
 
     def columns(self, table: GivenTable, asked: str) -> dict[str, Array]:
-        """The numbers by name."""
         held = self.cells(table, asked)
         if not self.levels:
             return {self.name: held}
@@ -185,7 +184,6 @@ Design = ColumnDesign | FormulaDesign
 
 
 def design_from(told: Mapping[str, Any]) -> Any:
-    """A design from its plain values."""
     codings = tuple(
         Coding(one["name"], tuple(one["levels"]), one["is_whole"]) for one in told["codings"]
     )

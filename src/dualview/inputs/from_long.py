@@ -82,7 +82,6 @@ def column_list(given: Any, what: str) -> tuple[str, ...]:
 
 
 def column_name(given: Any, what: str) -> str:
-    """The name of one column."""
     names = column_list(given, what)
     if len(names) != 1:
         raise InputTypeError(f"{what} must name one column of the table; got {given!r:.60}.")

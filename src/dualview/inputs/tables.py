@@ -327,7 +327,6 @@ def known_rows(
 
 
 def refuse_repeated(ids: Sequence[str], path: Path, what: str, hint: str = "") -> None:
-    """Raise where an id is there more than once."""
     repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
     if repeated:
         raise InputError(

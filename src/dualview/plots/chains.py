@@ -69,7 +69,6 @@ def traces(
 
 
 def _chosen(post: Posterior, names: str | Sequence[str] | None) -> dict[str, Array]:
-    """Scalars (chain, draw) by name."""
     scalars = post.scalars()
     if names is None:
         return {

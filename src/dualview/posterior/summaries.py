@@ -263,7 +263,6 @@ class ClusterTable(pd.DataFrame):  # type: ignore[misc]
 
     @classmethod
     def of(cls, summary: Summary) -> "ClusterTable":
-        """The table of a summary."""
         clusters = summary["clusters"]
         found: dict[str, Any] = {
             "name": [cluster["name"] for cluster in clusters],

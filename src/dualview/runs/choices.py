@@ -65,7 +65,6 @@ def plain_settings(settings: Settings, n_clusters: int | None) -> Settings:
 
 
 def _ids_only(ids: list[str], column: str, folder: Path) -> Path:
-    """A table of the users without their features."""
     path = (folder / "inputs" / "ids.csv").absolute()
     make_folder(path.parent)
     write_whole(path, csv_bytes(pd.DataFrame({column: ids})))

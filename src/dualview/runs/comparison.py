@@ -334,7 +334,6 @@ def _outcomes(observed: Threads | Answers) -> NDArray[Any]:
 
 
 def _described(request: Request, n_features: int) -> dict[str, str]:
-    """Settings in which runs may differ, in words."""
     return {
         "features": f"{n_features or 'no'} feature{'' if n_features == 1 else 's'}",
         "covariates": f"covariates {', '.join(request.covariates)}"

@@ -164,7 +164,6 @@ def resume_command(folder: Path) -> str:
 
 
 def load_run(folder: Path) -> DualViewMixture:
-    """A finished run as a fitted estimator."""
     path = folder / "posterior.nc"
     check_folder(folder)
     if not path.is_file() and not (folder / "request.json").is_file():
