@@ -94,15 +94,20 @@ def generator(seed: Any) -> np.random.Generator:
 def draws_generator(n: Any, seed: Any, size: int) -> np.random.Generator:
     """A generator for n draws of this many numbers each; an error where n is no number of draws, or
     memory has no room."""
-    needed, there = 8.0 * whole_number(n, "n, the number of draws,", 0) * size, memory()
+    n_numbers = whole_number(n, "n, the number of draws,", 0) * size
+    what = f"n, the number of draws, is too large: {n:,} draws of {size:,} numbers each"
+    check_memory(8.0 * n_numbers, what, "Draw fewer, or predict fewer cases at a time.")
+    return generator(seed)
+
+
+def check_memory(needed: float, what: str, advice: str) -> None:
+    """Raise where something takes more bytes than this machine has."""
+    there = memory()
     if needed > there:
         raise InputError(
-            f"n, the number of draws, is too large: {n:,} draws take {needed / 1e9:,.0f} GB with "
-            f"{size:,} numbers each, "
-            f"and this machine has {there / 1e9:,.0f} GB. Draw fewer, or predict fewer cases at "
-            "a time."
+            f"{what} take {needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f} GB. "
+            f"{advice}"
         )
-    return generator(seed)
 
 
 def memory() -> float:

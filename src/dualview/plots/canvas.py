@@ -4,6 +4,7 @@ A cluster has the same color and marker in every picture; both differ between cl
 pictures survive gray printing and color blindness. Chains differ in lightness and in marker.
 """
 
+import io
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,13 @@ def panels(
             f"axes must be an array of matplotlib Axes of shape {wanted}; got shape {given.shape}."
         )
     return given.reshape(n_rows, n_columns)
+
+
+def png_of(figure: Any, dpi: int, **options: Any) -> bytes:
+    """The content of a PNG file with a figure."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=dpi, **options)
+    return content.getvalue()
 
 
 def posterior_of(source: Any) -> Posterior:
