@@ -46,9 +46,9 @@ def run_forum(
     options: ForumOptions,
     settings: Settings,
     *,
-    example: bool = False,
-    n_jobs: int = -1,
-    quiet: bool = False,
+    example: bool,
+    n_jobs: int,
+    quiet: bool,
 ) -> str:
     """Read, fit, compare, write; returns a summary in words. The same call again continues where it
     was stopped.
@@ -96,7 +96,7 @@ def run_forum(
     return _text(summary, found, evaluation, data, out, clock.seconds, example)
 
 
-def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = False) -> str:
+def resume_forum(out: Path, more: Longer, *, n_jobs: int, quiet: bool) -> str:
     """Continue a forum's run as it was asked for, perhaps for longer; roles, scores and predictions
     are made again."""
     request, before = Request.load(out).longer(more), _facts_before(out)

@@ -130,9 +130,9 @@ def read_answers(
     columns: Columns,
     settings: AnswerSettings,
     *,
-    drop_unknown: bool = False,
-    need_outcome: bool = True,
-    as_read: LongTable | None = None,
+    drop_unknown: bool,
+    need_outcome: bool,
+    as_read: LongTable | None,
 ) -> Answers:
     """Answers of known users; ids decide who is who. as_read: how those of the fit were read."""
     id_columns = [columns.user, *separated(settings.groups)]

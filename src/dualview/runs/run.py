@@ -30,7 +30,7 @@ from dualview.runs.summary_file import keep_summary, text_for_commands
 from dualview.settings import Settings
 
 
-def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
+def fit_run(request: Request, folder: Path, *, n_jobs: int, quiet: bool) -> str:
     """Fit what is asked, or continue where the folder's files stop; returns a summary in words."""
     with keep_streams(folder) as keep:
         request = request.without_streams(keep)
