@@ -6,6 +6,7 @@ import numbers as abstract
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.errors import InputError, InputTypeError
+from dualview.errors import InputError, InputTypeError, MissingExtraError
 
 Array = NDArray[np.float64]
 
@@ -126,6 +127,17 @@ def file_path(value: Any, name: str) -> Path:
             f"{value!r:.80}."
         )
     return Path(value)
+
+
+def require_extra(module: str, wanted: str, extra: str) -> Any:
+    """A module that an extra installs; where it is missing, an error in words that ``wanted``
+    begins."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{wanted} {module}, which is not installed: pip install 'dualview[{extra}]'."
+        ) from error
 
 
 def chosen_rows(rows: Any, n: int, what: str) -> NDArray[Any]:

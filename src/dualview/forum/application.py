@@ -21,7 +21,8 @@ from scipy.io import mmwrite
 
 from dualview._version import __version__
 from dualview.behaviors.families import NormalMixture
-from dualview.errors import ConvergenceWarning, FileError, InputError, require_extra
+from dualview.checks import require_extra
+from dualview.errors import ConvergenceWarning, FileError, InputError
 from dualview.files.digests import digest
 from dualview.files.reading import readable_json
 from dualview.files.spreadsheets import csv_bytes

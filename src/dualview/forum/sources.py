@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from dualview.errors import FileError, InputError, require_extra
+from dualview.checks import require_extra
+from dualview.errors import FileError, InputError
 from dualview.files.reading import check_input, copy_stream, is_stream, packed_as, probe, unpacked
 
 _BLOCK = 1 << 24

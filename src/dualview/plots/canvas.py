@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.errors import InputError, require_extra
+from dualview.checks import require_extra
+from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior
 

@@ -229,7 +229,11 @@ def _side(place: float, column: str, text: str) -> _Trait:
 
 def _common_levels(own: Summary) -> list[tuple[str, str, float]]:
     """Each nominal column with its most frequent level and its share."""
-    return [(column, *max(shares.items(), key=itemgetter(1))) for column, shares in own.items()]
+    found = []
+    for column, shares in own.items():
+        level, most = max(shares.items(), key=itemgetter(1))
+        found.append((column, level, most))
+    return found
 
 
 def _latent_of(post: Posterior, groups: list[Users]) -> list[list[MeanLatent]]:
