@@ -146,7 +146,7 @@ class TestFeatures:
             fit(pd.DataFrame(X, columns=["a\0ge", "height"]))
 
     def test_more_columns_than_memory_has_room_for(self, monkeypatch):
-        monkeypatch.setattr("dualview.inputs.features.memory", lambda: 1e3)
+        monkeypatch.setattr("dualview.checks.memory", lambda: 1e3)
         with pytest.raises(
             InputError,
             match=r"X has 2 columns: 100 draws of two 2 × 2 matrices take .* Leave columns out",

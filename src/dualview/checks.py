@@ -6,6 +6,7 @@ import numbers as abstract
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.errors import InputError, InputTypeError
+from dualview.errors import InputError, InputTypeError, MissingExtraError
 
 Array = NDArray[np.float64]
 
@@ -87,15 +88,20 @@ def generator(seed: Any) -> np.random.Generator:
 def draws_generator(n: Any, seed: Any, size: int) -> np.random.Generator:
     """A generator for n draws of this many numbers each; an error where n is no number of draws, or
     memory has no room."""
-    needed, there = 8.0 * whole_number(n, "n, the number of draws,", 0) * size, memory()
+    n_numbers = whole_number(n, "n, the number of draws,", 0) * size
+    what = f"n, the number of draws, is too large: {n:,} draws of {size:,} numbers each"
+    check_memory(8.0 * n_numbers, what, "Draw fewer, or predict fewer cases at a time.")
+    return generator(seed)
+
+
+def check_memory(needed: float, what: str, advice: str) -> None:
+    """Raise where something takes more bytes than this machine has."""
+    there = memory()
     if needed > there:
         raise InputError(
-            f"n, the number of draws, is too large: {n:,} draws take {needed / 1e9:,.0f} GB with "
-            f"{size:,} numbers each, "
-            f"and this machine has {there / 1e9:,.0f} GB. Draw fewer, or predict fewer cases at "
-            "a time."
+            f"{what} take {needed / 1e9:,.0f} GB, and this machine has {there / 1e9:,.0f} GB. "
+            f"{advice}"
         )
-    return generator(seed)
 
 
 def memory() -> float:
@@ -114,6 +120,17 @@ def file_path(value: Any, name: str) -> Path:
             f"{value!r:.80}."
         )
     return Path(value)
+
+
+def require_extra(module: str, wanted: str, extra: str) -> Any:
+    """A module that an extra installs; where it is missing, an error in words that ``wanted``
+    begins."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{wanted} {module}, which is not installed: pip install 'dualview[{extra}]'."
+        ) from error
 
 
 def chosen_rows(rows: Any, n: int, what: str) -> NDArray[Any]:

@@ -1,7 +1,6 @@
 """The demonstration: a simulated forum whose truth is known, fitted, scored, drawn and written
 down."""
 
-import io
 import math
 import os
 import platform
@@ -27,6 +26,7 @@ from dualview.errors import ConvergenceWarning, InputError
 from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import check_folder_place, make_folder, write_whole
 from dualview.mixture import DualViewMixture
+from dualview.plots.canvas import png_of
 from dualview.settings import Gibbs
 
 _NOISE_VARIANCE = 5.0
@@ -73,10 +73,9 @@ def _picture(model: DualViewMixture, forum: Forum) -> bytes:
     from matplotlib import pyplot
 
     figure = plots.overview(model, forum.features, truth=forum.latent)[0].figure
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=120)
+    content = png_of(figure, 120)
     pyplot.close(figure)
-    return content.getvalue()
+    return content
 
 
 def _check_folder(out: Path) -> None:

@@ -1,8 +1,5 @@
 """Errors and warnings of the package."""
 
-from importlib import import_module
-from typing import Any
-
 
 class DualViewError(Exception):
     """Base of all errors this package raises."""
@@ -44,14 +41,3 @@ class ConvergenceWarning(UserWarning):
 
 class MissingExtraError(DualViewError, ImportError):
     """A package that only an extra of dualview installs is missing; the message names the extra."""
-
-
-def require_extra(module: str, wanted: str, extra: str) -> Any:
-    """A module that an extra installs; where it is missing, an error in words that ``wanted``
-    begins."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{wanted} {module}, which is not installed: pip install 'dualview[{extra}]'."
-        ) from error

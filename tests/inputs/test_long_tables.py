@@ -17,6 +17,7 @@ from dualview.errors import DataWarning, InputError, InputTypeError, MissingExtr
 from dualview.inputs.designs import Coding, FormulaDesign, design_from
 from dualview.inputs.formulas import Formula
 from dualview.inputs.new_rows import new_observations
+from dualview.inputs.tables import GivenTable
 
 N = 12
 SHORT: dict[str, Any] = {"engine": dv.Gibbs(n_warmup=20), "n_draws": 20, "n_chains": 1}
@@ -334,9 +335,9 @@ ATTACKS = [
 def test_terms_run_nothing(terms: str, capfd: pytest.CaptureFixture[str]) -> None:
     told = {"terms": terms, "codings": [{"name": "month", "levels": [], "is_whole": False}]}
     with pytest.raises(InputError):
-        FormulaDesign(terms, (Coding("month"),)).matrix(visits(), "T")
+        FormulaDesign(terms, (Coding("month"),)).matrix(GivenTable(visits(), "T"))
     with pytest.raises(InputError):
-        design_from(told).matrix(visits(), "T")
+        design_from(told).matrix(GivenTable(visits(), "T"))
     with pytest.raises(InputError):
         dv.fit(f"bdi ~ {terms} | subject", visits())
     assert "RAN" not in "".join(capfd.readouterr())
@@ -344,7 +345,7 @@ def test_terms_run_nothing(terms: str, capfd: pytest.CaptureFixture[str]) -> Non
 
 def test_a_description_that_lacks_a_column_is_damaged() -> None:
     with pytest.raises(InputError, match="the description of the fit is damaged"):
-        FormulaDesign("month + age", (Coding("month"),)).matrix(visits(), "T")
+        FormulaDesign("month + age", (Coding("month"),)).matrix(GivenTable(visits(), "T"))
 
 
 @pytest.mark.parametrize(
@@ -366,7 +367,7 @@ def test_a_description_that_lacks_a_column_is_damaged() -> None:
 )
 def test_terms_that_other_tables_would_not_share_are_refused(terms: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        FormulaDesign.of(visits(), terms, "T").matrix(visits(), "T")
+        FormulaDesign.of(GivenTable(visits(), "T"), terms).matrix(GivenTable(visits(), "T"))
 
 
 @pytest.mark.parametrize(
@@ -374,8 +375,8 @@ def test_terms_that_other_tables_would_not_share_are_refused(terms: str, message
 )
 def test_columns_may_be_called_as_functions_are(name: str) -> None:
     table = visits().rename(columns={"age": name})
-    design = FormulaDesign.of(table, f"{name} + np.exp(month):{name}", "T")
-    matrix = design.matrix(table, "T")
+    design = FormulaDesign.of(GivenTable(table, "T"), f"{name} + np.exp(month):{name}")
+    matrix = design.matrix(GivenTable(table, "T"))
     assert list(matrix) == [name, f"np.exp(month):{name}"]
     np.testing.assert_allclose(matrix[name], visits()["age"])
     np.testing.assert_allclose(matrix.iloc[:, 1], np.exp(table["month"]) * table[name])
@@ -383,8 +384,8 @@ def test_columns_may_be_called_as_functions_are(name: str) -> None:
 
 def test_levels_of_a_name_in_backticks_are_those_of_the_fit() -> None:
     table = visits().rename(columns={"month": "the month's"})
-    design = FormulaDesign.of(table, "C(`the month's`)", "T")
-    later = design.matrix(table[table["the month's"] > 3], "T")
+    design = FormulaDesign.of(GivenTable(table, "T"), "C(`the month's`)")
+    later = design.matrix(GivenTable(table[table["the month's"] > 3], "T"))
     assert list(later) == [f"C(the month's)[{month}]" for month in range(1, 6)]
     assert later.sum().tolist() == [0, 0, 0, N, N]
 

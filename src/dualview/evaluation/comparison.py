@@ -125,7 +125,6 @@ def compare(
 
 
 def table_of(scores: Mapping[str, Scores], by: str) -> pd.DataFrame:
-    """The table of ``compare``, the highest score first."""
     ranked = sorted(scores, key=lambda name: -scores[name].total)
     rows = {name: _row(scores[name], scores[ranked[0]], by) for name in ranked}
     return pd.DataFrame.from_dict(rows, orient="index")
@@ -199,18 +198,22 @@ def _observations(model: DualViewMixture, behavior: Any, caller: str = "compare"
 def _check_scored_alike(scored: dict[str, str]) -> None:
     """Raise where log densities of one fit are not of the same as those of another: probabilities
     and densities, say."""
-    if len(set(scored.values())) > 1:
-        text = ", ".join(f"{name}: {what}" for name, what in scored.items())
+    if text := unlike_text(scored):
         raise InputError(
             f"The fits must see outcomes as the same; they have {text}. A probability of what was "
             "recorded cannot be compared with a density."
         )
 
 
+def unlike_text(found: Mapping[str, Any]) -> str:
+    """What was found of each fit, in words; empty where it is the same of all."""
+    texts = [f"{name}: {own}" for name, own in found.items()]
+    return ", ".join(texts) if len(set(found.values())) > 1 else ""
+
+
 def _check_same(outcomes: dict[str, Array]) -> None:
     """Raise unless all fits have the same outcomes."""
-    if len({len(outcome) for outcome in outcomes.values()}) > 1:
-        text = ", ".join(f"{name}: {len(outcome)}" for name, outcome in outcomes.items())
+    if text := unlike_text({name: len(outcome) for name, outcome in outcomes.items()}):
         raise InputError(f"The fits must be to the same observations; they have {text}.")
     (name, first), *others = outcomes.items()
     for other, outcome in others:
@@ -475,7 +478,6 @@ def standing(difference: float, error: float, unsure: bool = False, few: bool = 
 
 
 def _note(standing: str, score: Scores, what: str) -> str:
-    """The row in words."""
     unsure = int(score.unsure.sum())
     if unsure:
         return (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dualview.behaviors.families import NormalMixture
 from dualview.checks import words_text
 from dualview.errors import DataWarning, InputError
-from dualview.evaluation.comparison import Scores, is_few, scores_of
+from dualview.evaluation.comparison import Scores, is_few, scores_of, unlike_text
 from dualview.evaluation.stacking_weights import (
     bootstrapped_weights,
     relative_densities,
@@ -185,9 +185,8 @@ class Stack:
         Parameters are those of :meth:`DualViewMixture.predict_latent`, and X_new is as in
         :meth:`predict_outcome`. The fits must have the same latent vectors.
         """
-        names = {name: tuple(self.fits[name].posterior_.latent_names) for name in self._used}
-        if len(set(names.values())) > 1:
-            said = "; ".join(f"{name}: {', '.join(own)}" for name, own in names.items())
+        names = {name: self.fits[name].posterior_.latent_names for name in self._used}
+        if said := unlike_text({name: " and ".join(own) for name, own in names.items()}):
             raise InputError(
                 f"The fits have different latent vectors ({said}), which have no mixture. Ask one "
                 "fit: stacked.fits[name].predict_latent."
@@ -246,9 +245,7 @@ def _known_of(fit: DualViewMixture, X: Any) -> Any:
 
 def _check_users(fits: Mapping[str, DualViewMixture], by: str) -> None:
     """Raise unless all fits have the same users; in the same order, where users are left out."""
-    sizes = {name: fit.posterior_.n_users for name, fit in fits.items()}
-    if len(set(sizes.values())) > 1:
-        said = ", ".join(f"{name}: {n}" for name, n in sizes.items())
+    if said := unlike_text({name: fit.posterior_.n_users for name, fit in fits.items()}):
         raise InputError(f"The fits must have the same users; their numbers are {said}.")
     ids = [tuple(fit.posterior_.user_ids) for fit in fits.values()]
     named = {own for own in ids if own != tuple(map(str, range(len(own))))}

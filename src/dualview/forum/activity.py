@@ -79,7 +79,6 @@ class Activity:
     high: pd.DataFrame
 
     def take(self, codes: NDArray[np.int64], index: pd.Index) -> "Activity":
-        """The activity of some users, with names."""
         return Activity(
             *(
                 table.iloc[codes].set_axis(index, axis=0)

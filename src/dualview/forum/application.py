@@ -21,7 +21,8 @@ from scipy.io import mmwrite
 
 from dualview._version import __version__
 from dualview.behaviors.families import NormalMixture
-from dualview.errors import ConvergenceWarning, FileError, InputError, require_extra
+from dualview.checks import require_extra
+from dualview.errors import ConvergenceWarning, FileError, InputError
 from dualview.files.digests import digest
 from dualview.files.reading import readable_json
 from dualview.files.spreadsheets import csv_bytes
@@ -45,9 +46,9 @@ def run_forum(
     options: ForumOptions,
     settings: Settings,
     *,
-    example: bool = False,
-    n_jobs: int = -1,
-    quiet: bool = False,
+    example: bool,
+    n_jobs: int,
+    quiet: bool,
 ) -> str:
     """Read, fit, compare, write; returns a summary in words. The same call again continues where it
     was stopped.
@@ -96,7 +97,7 @@ def run_forum(
     return _text(summary, found, evaluation, data, out, clock.seconds, example)
 
 
-def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = False) -> str:
+def resume_forum(out: Path, more: Longer, *, n_jobs: int, quiet: bool) -> str:
     """Continue a forum's run as it was asked for, perhaps for longer; roles, scores and predictions
     are made again."""
     request, before = Request.load(out).longer(more), _facts_before(out)
@@ -127,8 +128,6 @@ def resume_forum(out: Path, more: Longer, *, n_jobs: int = -1, quiet: bool = Fal
 
 
 class _Clock:
-    """Seconds of each step."""
-
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._last = time.monotonic()
@@ -219,7 +218,6 @@ def _check_folder(out: Path, facts: dict[str, Any]) -> None:
 
 
 def _facts_before(out: Path) -> dict[str, Any]:
-    """What the folder's forum.json says."""
     anew = "To start again, give 'dualview forum' another folder as --out."
     with readable_json(out / "forum.json", anew) as content:
         facts: dict[str, Any] = dict(content)

@@ -84,7 +84,6 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Forget the database."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None
@@ -99,7 +98,6 @@ class Archive:
         return dict(self.connection.execute(query).fetchnumpy())
 
     def one(self, query: str) -> tuple[Any, ...]:
-        """The only row of an answer."""
         return self.rows(query)[0]
 
     def _read(self, source: Source) -> None:
@@ -148,7 +146,6 @@ class Archive:
         return ", ".join(str(row[0]) for row in self.rows(query))
 
     def _check_rows(self, source: Source) -> None:
-        """Each post needs a thread and a time."""
         n, numbers, stamps, largest, no_thread = self.one(
             "SELECT count(*), count(time_number), count(time_stamp), max(abs(time_number)), "
             "count(*) - count(thread) FROM raw"

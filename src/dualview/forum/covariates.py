@@ -69,5 +69,4 @@ def without_constants(table: pd.DataFrame, n_training: int) -> tuple[pd.DataFram
 
 
 def constant_columns(table: pd.DataFrame) -> Sequence[str]:
-    """Names of columns that do not vary."""
     return [str(name) for name in table if not varies(table[name].to_numpy(dtype=float))]

@@ -117,8 +117,6 @@ def example_posts(n_users: int = 250, n_threads: int = 3000, *, seed: int = 0) -
 
 
 class _Draws:
-    """Draws threads one after the other."""
-
     def __init__(self, rng: np.random.Generator, people: pd.DataFrame) -> None:
         self.rng = rng
         self.names = people["user"].to_numpy()

@@ -11,6 +11,7 @@ Array = NDArray[np.float64]
 
 _DAMPING = 0.85
 _TOLERANCE = 1e-10
+_MOST_STEPS = 200
 _PIVOTS = 128  # users whom closeness is measured to, where there are more
 _AT_ONCE = 32
 
@@ -23,7 +24,7 @@ def reply_graph(source: Any, target: Any, count: Any, n_users: int) -> sparse.cs
     )
 
 
-def pagerank(weights: sparse.csr_array, n_iterations: int = 200) -> Array:
+def pagerank(weights: sparse.csr_array) -> Array:
     """PageRank (U,) of replies, 1 on average: a share of attention that is passed on along replies.
 
     >>> ring = reply_graph(np.array([0, 1, 2]), np.array([1, 2, 0]), np.ones(3), 3)
@@ -35,7 +36,7 @@ def pagerank(weights: sparse.csr_array, n_iterations: int = 200) -> Array:
     flow = sparse.csr_array(weights * np.divide(1.0, given, out=np.zeros(n_users), where=given > 0))
     silent = given == 0
     rank = np.ones(n_users)
-    for _ in range(n_iterations):
+    for _ in range(_MOST_STEPS):
         # Who replies to nobody passes attention to everybody.
         new = 1.0 - _DAMPING + _DAMPING * (flow @ rank + rank[silent].sum() / n_users)
         if np.abs(new - rank).sum() < _TOLERANCE * n_users:

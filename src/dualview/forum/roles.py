@@ -62,7 +62,6 @@ def _with_interval(draws: Any) -> dict[str, float]:
 
 
 def roles_text(found: list[dict[str, Any]], logarithm: bool) -> str:
-    """A line per role."""
     lines = []
     for role in found:
         power = role["factor"] if logarithm else role["power"]

@@ -167,7 +167,6 @@ def _compared(difference: Difference, words: str) -> str:
 
 
 def gaussian(mean: Array, sd: float) -> NormalMixture:
-    """One normal distribution per thread."""
     return NormalMixture.over_draws(len(mean), lambda cases: mean[None, cases], np.array([sd]))
 
 
@@ -178,7 +177,6 @@ def _mean(train: ForumThreads, test: ForumThreads) -> NormalMixture:
 
 
 def _design(threads: ForumThreads, columns: list[str]) -> Array:
-    """Intercept and covariates."""
     chosen = threads.covariates[[name for name in columns if name in threads.covariates]].to_numpy(
         dtype=float
     )

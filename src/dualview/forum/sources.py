@@ -7,13 +7,14 @@ import codecs
 import csv
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from dualview.errors import FileError, InputError, require_extra
+from dualview.checks import require_extra
+from dualview.errors import FileError, InputError
 from dualview.files.reading import check_input, copy_stream, is_stream, packed_as, probe, unpacked
 
 _BLOCK = 1 << 24
@@ -34,7 +35,6 @@ class Source:
 
 
 def require_duckdb() -> Any:
-    """The engine, or an error that names the extra."""
     return require_extra("duckdb", "Reading forums needs", "forum")
 
 
@@ -60,12 +60,10 @@ def open_source(connection: Any, posts: Any, encoding: str, folder: Path) -> Sou
 
 
 def literal(text: str) -> str:
-    """A string for SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """A column's name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -103,7 +101,6 @@ def _packed(path: Path) -> str:
 
 
 def _opened(path: Path) -> AbstractContextManager[IO[bytes]]:
-    """The content of a file, plain or packed."""
     return unpacked(path, _packed(path))
 
 
@@ -200,19 +197,20 @@ def _frame(connection: Any, posts: Any) -> Source:
 def _json(connection: Any, plain: Path, path: Path) -> Source:
     """JSON lines, or one list. All values come as text: exports write the same field now as a
     number, now as a string."""
-    packed = _compression(plain)
-    names = list(
-        _described(
-            connection, f"read_json({literal(str(plain))}{packed}, sample_size=20000)", str(path)
-        ).types
-    )
-    entries = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    relation = f"read_json({literal(str(plain))}{packed}, columns={{{entries}}})"
-    return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path), plain)
+    sample = f"read_json({_packed_literal(plain)}, sample_size=20000)"
+    return _as_text("read_json", "", _described(connection, sample, str(path)).types, plain, path)
 
 
-def _compression(plain: Path) -> str:
-    return f", compression='{'gzip' if _packed(plain) else 'none'}'"
+def _packed_literal(plain: Path) -> str:
+    """A file for SQL."""
+    return f"{literal(str(plain))}, compression='{'gzip' if _packed(plain) else 'none'}'"
+
+
+def _as_text(reader: str, options: str, names: Iterable[str], plain: Path, path: Path) -> Source:
+    types = dict.fromkeys(names, "VARCHAR")
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in types)
+    relation = f"{reader}({_packed_literal(plain)}, {options}columns={{{columns}}})"
+    return Source(relation, types, str(path), plain)
 
 
 def _text_table(plain: Path, path: Path) -> Source:
@@ -236,11 +234,8 @@ def _text_table(plain: Path, path: Path) -> Source:
         raise InputError(
             f"{path} must name each column once; more than once: {', '.join(map(repr, repeated))}."
         )
-    entries = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    relation = (
-        f"read_csv({literal(str(plain))}{_compression(plain)}, auto_detect=false, header=true, "
-        f"delim={literal(delimiter)}, "
-        f"quote='\"', escape='\"', nullstr='', columns={{{entries}}}, "
-        f"max_line_size={_LONGEST_LINE})"
+    options = (
+        f"auto_detect=false, header=true, delim={literal(delimiter)}, quote='\"', escape='\"', "
+        f"nullstr='', max_line_size={_LONGEST_LINE}, "
     )
-    return Source(relation, dict.fromkeys(names, "VARCHAR"), str(path), plain)
+    return _as_text("read_csv", options, names, plain, path)

@@ -2,7 +2,7 @@
 on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,10 @@ from dualview.errors import InputError
 from dualview.inputs.designs import ColumnDesign
 from dualview.inputs.long_tables import KINDS, LongTable, Observed, check_used_once
 from dualview.inputs.tables import (
-    ids_of,
+    GivenTable,
     known_rows,
     match_users,
-    numbers_in,
-    read_table,
     refuse_repeated,
-    require_column,
 )
 from dualview.settings import AnswerSettings, Columns, separated
 
@@ -133,9 +130,9 @@ def read_answers(
     columns: Columns,
     settings: AnswerSettings,
     *,
-    drop_unknown: bool = False,
-    need_outcome: bool = True,
-    as_read: LongTable | None = None,
+    drop_unknown: bool,
+    need_outcome: bool,
+    as_read: LongTable | None,
 ) -> Answers:
     """Answers of known users; ids decide who is who. as_read: how those of the fit were read."""
     id_columns = [columns.user, *separated(settings.groups)]
@@ -143,37 +140,35 @@ def read_answers(
         "choices": [settings.winner, settings.loser],
         "rankings": [settings.ranking],
     }.get(settings.kind, [])
-    table = read_table(path, id_columns)
-    require_column(table, columns.user, path, "--user-column")
-    table, notes = _known_users(table, path, users, columns.user, drop_unknown)
+    table, notes = _known_users(
+        GivenTable.read(path, id_columns), users, columns.user, drop_unknown
+    )
     if not len(table):
         raise InputError(
             f"{path} has no {OBSERVATIONS[settings.kind]} of known users. Give it a row for each."
         )
-    owner = ids_of(table[columns.user], path)
+    owner = table.ids(columns.user, "--user-column")
     silent = len(set(users)) - len(set(owner))
     if silent and need_outcome:
         notes.append(
             f"{silent} of {len(users)} users have no {OBSERVATIONS[settings.kind]}; they are kept "
             "and known by their features only"
         )
-    ids = [str(row + 2) for row in table.index]
-    long = _long_table(table, path, columns, settings) if as_read is None else as_read
+    ids = [str(row + 2) for row in table.frame.index]
+    long = _long_table(table, columns, settings) if as_read is None else as_read
     if long.references and as_read is None:
         notes.append(long.references)
-    observed, choices, rankings = long.read(table, path, need_outcome), None, None
+    observed, choices, rankings = long.read(table, need_outcome), None, None
     if settings.kind == "choices":
         observed = observed._replace(design=_items(settings))
-        choices = _choices(table, path, settings)
+        asked = {settings.winner: "--winner", settings.loser: "--loser"}
+        choices = pd.DataFrame({name: table.ids(name, option) for name, option in asked.items()})
     if settings.kind == "rankings":
-        require_column(table, settings.ranking, path, "--ranking")
-        rankings = ids_of(table[settings.ranking], path)
+        rankings = table.ids(settings.ranking, "--ranking")
     return Answers(ids, owner, long, observed, settings, choices, rankings, notes)
 
 
-def _long_table(
-    table: pd.DataFrame, path: Path, columns: Columns, settings: AnswerSettings
-) -> LongTable:
+def _long_table(table: GivenTable, columns: Columns, settings: AnswerSettings) -> LongTable:
     """What the columns are, as the options say. Features of items are in a table of their own."""
     kind = settings.kind
     by = () if kind == "choices" else settings.columns
@@ -189,8 +184,8 @@ def _long_table(
         columns.user,
         kind,
         outcome,
-        ColumnDesign.of(table, by, path, intercept=not settings.no_intercept),
-        ColumnDesign.of(table, common, path, "common"),
+        ColumnDesign.of(table, by, intercept=not settings.no_intercept),
+        ColumnDesign.of(table, common, "common"),
         groups,
         settings.outcome_kind,
         not settings.no_intercept,
@@ -220,41 +215,32 @@ def _outcome_columns(columns: Columns, settings: AnswerSettings) -> tuple[str, .
 
 
 def _known_users(
-    table: pd.DataFrame, path: Path, users: Sequence[str], column: str, drop_unknown: bool
-) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of known users."""
+    table: GivenTable, users: Sequence[str], column: str, drop_unknown: bool
+) -> tuple[GivenTable, list[str]]:
     notes: list[str] = []
-    written = pd.Series(ids_of(table[column], path), index=table.index)
-    ids = match_users(written, set(users), notes)
+    everybody = set(users)
+    written = pd.Series(table.ids(column, "--user-column"), index=table.frame.index)
+    ids = match_users(written, everybody, notes)
     if notes:
-        table = table.assign(**{column: ids})
-    return table[known_rows(ids, set(users), path, drop_unknown, notes)], notes
+        table = replace(table, frame=table.frame.assign(**{column: ids}))
+    return table.take(known_rows(ids, everybody, table.path, drop_unknown, notes)), notes
 
 
 def _items(settings: AnswerSettings) -> pd.DataFrame:
-    """Features of the items by id."""
     if settings.items is None:
         raise InputError(
             "--kind choices needs a table of items: --items items.csv, a row per item with an id "
             "and features."
         )
     path = Path(settings.items)
-    table = read_table(path, [settings.item])
-    require_column(table, settings.item, path, "--item")
-    ids = ids_of(table[settings.item], path)
+    table = GivenTable.read(path, [settings.item])
+    ids = table.ids(settings.item, "--item")
     refuse_repeated(ids, path, "items")
-    names = settings.columns or tuple(str(name) for name in table.columns if name != settings.item)
+    others = (str(name) for name in table.frame.columns if name != settings.item)
+    names = settings.columns or tuple(others)
     if not names:
         raise InputError(f"{path} must have a column of features besides {settings.item!r}.")
     for name in names:
-        require_column(table, name, path, "--by")
-    features = {name: numbers_in(table, name, path) for name in names}
+        table.require(name, "--by")
+    features = {name: table.numbers(name) for name in names}
     return pd.DataFrame(features, index=pd.Index(ids, name=settings.item, dtype=object))
-
-
-def _choices(table: pd.DataFrame, path: Path, settings: AnswerSettings) -> pd.DataFrame:
-    for column, option in ((settings.winner, "--winner"), (settings.loser, "--loser")):
-        require_column(table, column, path, option)
-    return pd.DataFrame(
-        {name: ids_of(table[name], path) for name in (settings.winner, settings.loser)}
-    )

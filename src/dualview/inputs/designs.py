@@ -6,7 +6,6 @@ A design remembers how the table of the fit was coded, in plain values, and code
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from dualview.checks import listed
 from dualview.columns.table import Source, Table
 from dualview.errors import InputError
 from dualview.inputs.formulas import Terms, not_arithmetic
-from dualview.inputs.tables import in_rows, numbers_in, numeric, option, require_column
+from dualview.inputs.tables import GivenTable, numeric
 
 Array = NDArray[np.float64]
 
@@ -35,13 +34,12 @@ class Coding:
     is_whole: bool = False
 
     @classmethod
-    def of(
-        cls, table: pd.DataFrame, name: str, path: Path | str, asked: str, forced: bool = False
-    ) -> Self:
+    def of(cls, table: GivenTable, name: str, asked: str, forced: bool = False) -> Self:
         """From the cells; asked: the option that names the column. forced: numbers are levels
         too."""
-        require_column(table, name, path, option(path, asked))
-        source = source_of(table, name)
+        path, option = table.path, table.option(asked)
+        table.require(name, option)
+        source = source_of(table.frame, name)
         if source.holds == "dates or time spans":
             raise InputError(
                 f"{path}: column {name!r} must hold numbers or levels; it holds dates or time "
@@ -54,38 +52,38 @@ class Coding:
         if len(used) < 2:
             raise InputError(
                 f"{path}: column {name!r} has one level only, {used[0]}: it says nothing. Leave "
-                f"it out of {option(path, asked)}."
+                f"it out of {option}."
             )
         if len(used) > _MOST_LEVELS:
             raise InputError(
                 f"{path}: column {name!r} has {len(used)} levels ({listed(used)}), where "
-                f"{option(path, asked)} takes at most {_MOST_LEVELS}. Write numbers, or use it as "
-                f"{option(path, 'groups')}, where each level has an effect that is learned from "
+                f"{option} takes at most {_MOST_LEVELS}. Write numbers, or use it as "
+                f"{table.option('groups')}, where each level has an effect that is learned from "
                 "all."
             )
         return cls(name, used)
 
-    def cells(self, table: pd.DataFrame, path: Path | str, asked: str) -> Any:
+    def cells(self, table: GivenTable, asked: str) -> Any:
         """The column as numbers, or as a categorical of its levels; an error for a level that the
         fit has not seen."""
-        require_column(table, self.name, path, option(path, asked))
+        option = table.option(asked)
+        table.require(self.name, option)
         if not self.levels:
-            return numbers_in(table, self.name, path, f"{option(path, asked)} column")
-        texts = source_of(table, self.name).texts()
+            return table.numbers(self.name, f"{option} column")
+        texts = source_of(table.frame, self.name).texts()
         held = np.asarray(texts.levels)[texts.codes]
         strange = ~np.isin(held, self.levels)
         if strange.any():
             new = sorted(set(held[strange].tolist()))
             raise InputError(
-                f"{path}: column {self.name!r} has level(s) that the fit has not seen, "
-                f"{listed(new)}, in {in_rows(path, table.index[strange])}; it has seen "
+                f"{table.path}: column {self.name!r} has level(s) that the fit has not seen, "
+                f"{listed(new)}, in {table.in_rows(table.frame.index[strange])}; it has seen "
                 f"{', '.join(self.levels)}. Correct these rows or leave them out."
             )
         return pd.Categorical(held, list(self.levels))
 
-    def columns(self, table: pd.DataFrame, path: Path | str, asked: str) -> dict[str, Array]:
-        """The numbers by name."""
-        held = self.cells(table, path, asked)
+    def columns(self, table: GivenTable, asked: str) -> dict[str, Array]:
+        held = self.cells(table, asked)
         if not self.levels:
             return {self.name: held}
         return {f"{self.name}[{level}]": 1.0 * (held == level) for level in self.shown}
@@ -117,26 +115,21 @@ class ColumnDesign:
 
     @classmethod
     def of(
-        cls,
-        table: pd.DataFrame,
-        names: Sequence[str],
-        path: Path | str,
-        asked: str = "by",
-        intercept: bool = True,
+        cls, table: GivenTable, names: Sequence[str], asked: str = "by", intercept: bool = True
     ) -> Self:
         """From the cells. Without an intercept the first column of levels has no reference, so
         that each level has an effect."""
-        codings = [Coding.of(table, name, path, asked) for name in names]
+        codings = [Coding.of(table, name, asked) for name in names]
         first = next((place for place, one in enumerate(codings) if one.levels), None)
         if not intercept and first is not None:
             codings[first] = replace(codings[first], is_whole=True)
         return cls(tuple(codings))
 
-    def matrix(self, table: pd.DataFrame, path: Path | str, asked: str = "by") -> pd.DataFrame:
+    def matrix(self, table: GivenTable, asked: str = "by") -> pd.DataFrame:
         """The columns as numbers, a row for each of the table's."""
         parts: dict[str, Array] = {}
         for coding in self.codings:
-            parts |= coding.columns(table, path, asked)
+            parts |= coding.columns(table, asked)
         return pd.DataFrame(parts, index=range(len(table)))
 
 
@@ -148,11 +141,11 @@ class FormulaDesign:
     codings: tuple[Coding, ...]
 
     @classmethod
-    def of(cls, table: pd.DataFrame, terms: str, path: Path | str) -> Self:
+    def of(cls, table: GivenTable, terms: str) -> Self:
         """From the cells of a table; columns inside C() are of levels."""
         read = Terms.of(terms)
         codings = tuple(
-            Coding.of(table, name, path, "formula", name in read.levelled)
+            Coding.of(table, name, "formula", name in read.levelled)
             for name in sorted(read.columns)
         )
         are_numbers = {coding.name for coding in codings if not coding.levels}
@@ -166,7 +159,7 @@ class FormulaDesign:
         """Whether a user has a level of its own, as users have unless a term is 0."""
         return Terms.of(self.terms).has_intercept
 
-    def matrix(self, table: pd.DataFrame, path: Path | str) -> pd.DataFrame:
+    def matrix(self, table: GivenTable) -> pd.DataFrame:
         """The terms as numbers, a row for each of the table's, without the intercept."""
         read = Terms.of(self.terms)
         if {coding.name for coding in self.codings} != set(read.columns):
@@ -177,14 +170,14 @@ class FormulaDesign:
         if not self.codings:
             return pd.DataFrame(index=range(len(table)))
         matrix = read.matrix(
-            {coding.name: coding.cells(table, path, "formula") for coding in self.codings}
+            {coding.name: coding.cells(table, "formula") for coding in self.codings}
         )
         wrong = ~np.isfinite(matrix.to_numpy())
         if wrong.any():
             names = matrix.columns[wrong.any(axis=0)].tolist()
             raise InputError(
-                f"{path}: {listed(names)} of the formula must be finite; it is not in "
-                f"{in_rows(path, table.index[wrong.any(axis=1)])}."
+                f"{table.path}: {listed(names)} of the formula must be finite; it is not in "
+                f"{table.in_rows(table.frame.index[wrong.any(axis=1)])}."
             )
         return matrix
 
@@ -193,7 +186,6 @@ Design = ColumnDesign | FormulaDesign
 
 
 def design_from(told: Mapping[str, Any]) -> Any:
-    """A design from its plain values."""
     codings = tuple(
         Coding(one["name"], tuple(one["levels"]), one["is_whole"]) for one in told["codings"]
     )

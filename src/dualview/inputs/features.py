@@ -17,10 +17,10 @@ from dualview.behaviors import Behavior
 from dualview.behaviors.ids import checked_ids
 from dualview.checks import (
     check_finite,
+    check_memory,
     check_range,
     is_series,
     listed,
-    memory,
     names_text,
     refuse_non_numbers,
     refuse_repeated_columns,
@@ -126,14 +126,13 @@ def _check_table(X: Any, least: int) -> None:
 def check_room(n_features: int, n_draws: int) -> None:
     """Raise where draws of the features' base matrices, two of (D, D) each, need more memory than
     the machine has."""
-    needed, there = 16.0 * n_draws * n_features**2, memory()
-    if needed > there:
-        raise InputError(
-            f"X has {n_features:,} columns: {n_draws:,} draws of two {n_features:,} × "
-            f"{n_features:,} matrices take {needed / 1e9:,.0f} GB, and this machine has "
-            f"{there / 1e9:,.0f} GB. Leave columns out, reduce them first (for example to "
-            "principal components), or keep fewer draws."
-        )
+    check_memory(
+        16.0 * n_draws * n_features**2,
+        f"X has {n_features:,} columns: {n_draws:,} draws of two {n_features:,} × {n_features:,} "
+        "matrices",
+        "Leave columns out, reduce them first (for example to principal components), or keep fewer "
+        "draws.",
+    )
 
 
 def feature_names(estimator: BaseEstimator, codebook: Columns | None = None) -> list[str]:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dualview.checks import refuse_repeated_columns
-from dualview.errors import InputError, InputTypeError, require_extra
+from dualview.checks import refuse_repeated_columns, require_extra
+from dualview.errors import InputError, InputTypeError
 
 _EXAMPLE = '"bdi ~ 1 + month | subject"'
 # Functions that a formula may call, with their number of arguments: of one row at a time, so that

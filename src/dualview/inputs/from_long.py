@@ -19,7 +19,7 @@ from dualview.errors import DataWarning, InputError, InputTypeError
 from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign, source_of
 from dualview.inputs.formulas import Terms
 from dualview.inputs.long_tables import KINDS, LongTable, check_used_once, has_fractions
-from dualview.inputs.tables import ids_of, in_rows, numbers_in, require_column
+from dualview.inputs.tables import GivenTable
 from dualview.settings import AnswerSettings, check_choice, choices
 
 MEMORY = "The table"  # what messages call one that is no file
@@ -83,7 +83,6 @@ def column_list(given: Any, what: str) -> tuple[str, ...]:
 
 
 def column_name(given: Any, what: str) -> str:
-    """The name of one column."""
     names = column_list(given, what)
     if len(names) != 1:
         raise InputTypeError(f"{what} must name one column of the table; got {given!r:.60}.")
@@ -175,33 +174,33 @@ def from_long(
 
 def read_long(table: Any, wanted: Wanted) -> tuple[pd.DataFrame | None, Behavior]:
     """Features of the users, None without any, and their behavior."""
-    frame = frame_of(table)
-    ids = users_of(frame, wanted.user)
-    X = features_of(frame, ids, wanted.user, wanted.features) if wanted.features else None
-    known = rows_with_outcome(frame, wanted.outcome, ids, X is not None)
-    long = _long_table(frame[known], wanted)
-    owner = ids[known].tolist()
+    given = table_of(table)
+    ids = users_of(given, wanted.user)
+    X = features_of(given, ids, wanted.user, wanted.features) if wanted.features else None
+    known = rows_with_outcome(given, wanted.outcome, ids, X is not None)
+    given, owner = given.take(known), ids[known].tolist()
+    long = _long_table(given, wanted)
     users = list(dict.fromkeys(ids if X is not None else owner))
-    return X, long.behavior(owner, long.read(frame[known], MEMORY, True), users)
+    return X, long.behavior(owner, long.read(given, True), users)
 
 
-def _long_table(frame: pd.DataFrame, wanted: Wanted) -> LongTable:
+def _long_table(table: GivenTable, wanted: Wanted) -> LongTable:
     """What the columns are, from the rows that have an outcome."""
     if wanted.terms is None:
-        design: Design = ColumnDesign.of(frame, wanted.by, MEMORY, intercept=wanted.intercept)
+        design: Design = ColumnDesign.of(table, wanted.by, intercept=wanted.intercept)
         intercept = wanted.intercept
     else:
-        design = FormulaDesign.of(frame, wanted.terms, MEMORY)
+        design = FormulaDesign.of(table, wanted.terms)
         intercept = design.has_intercept
-    if not intercept and design.matrix(frame, MEMORY).empty:
+    if not intercept and design.matrix(table).empty:
         raise InputError("Outcomes must depend on something: name columns, or keep the intercept.")
-    found = _family(frame, wanted)
+    found = _family(table, wanted)
     long = LongTable(
         wanted.user,
         found.kind,
         wanted.outcome,
         design,
-        ColumnDesign.of(frame, wanted.common, MEMORY, "common"),
+        ColumnDesign.of(table, wanted.common, "common"),
         wanted.groups,
         found.outcome_kind,
         intercept,
@@ -218,12 +217,12 @@ class _Family(NamedTuple):
     told: str = ""
 
 
-def _family(frame: pd.DataFrame, wanted: Wanted) -> _Family:
+def _family(table: GivenTable, wanted: Wanted) -> _Family:
     """The family that was asked for, or the one that the outcomes show."""
     if len(wanted.outcome) == 2:
         return _Family("regression", told=f"numbers between {' and '.join(wanted.outcome)}")
     name, family = wanted.outcome[0], wanted.family
-    cells = frame[name]
+    cells = table.frame[name]
     ordered = isinstance(cells.dtype, pd.CategoricalDtype) and cells.cat.ordered
     levels = () if wanted.levels is None else tuple(np.asarray(level_list(wanted.levels)).tolist())
     if not levels and ordered:
@@ -232,38 +231,38 @@ def _family(frame: pd.DataFrame, wanted: Wanted) -> _Family:
         raise InputError(f'levels= is for family="ordinal"; got family="{family}".')
     told = f"{name!r} as family={family!r}"
     if family != "ordinal" and not levels:
-        _refuse_text(frame, name)
+        _refuse_text(table, name)
     if family == "auto":
-        family, told = _detected(frame, name, levels)
+        family, told = _detected(table, name, levels)
     if family in KINDS:
         return _Family(family, levels=levels if family == "ordinal" else (), told=told)
     return _Family("regression", family, (), told)
 
 
-def _refuse_text(frame: pd.DataFrame, name: str) -> None:
-    source = source_of(frame, name)
+def _refuse_text(table: GivenTable, name: str) -> None:
+    source = source_of(table.frame, name)
     if source.holds not in ("numbers", "flags", "nothing"):
         held = f" ({listed(source.texts().levels)})" if source.is_listable else ""
         raise InputError(
-            f"{MEMORY}: the outcome {name!r} holds {source.holds}{held}. For ratings say their "
+            f"{table.path}: the outcome {name!r} holds {source.holds}{held}. For ratings say their "
             'order: family="ordinal", levels=[...], lowest first. For yes or no make it True and '
             f"False, as in df[{name!r}] == 'yes'. Numbers must be numbers in every row."
         )
 
 
-def _detected(frame: pd.DataFrame, name: str, levels: Sequence[Any]) -> tuple[str, str]:
+def _detected(table: GivenTable, name: str, levels: Sequence[Any]) -> tuple[str, str]:
     """The family of outcomes by their values, and words on it; raises where these do not tell."""
     if levels:
         return "ordinal", f'{name!r} as ordered levels, family="ordinal"'
-    values = numbers_in(frame, name, MEMORY, "the outcome")
+    values = table.numbers(name, "the outcome")
     distinct = np.unique(values)
     if set(distinct) <= {0.0, 1.0}:
         return "binary", f'{name!r} as yes or no, family="binary": it holds 0 and 1'
     if len(distinct) == 2:
         low, high = distinct
         raise InputError(
-            f"{MEMORY}: the outcome {name!r} has two values, {low:g} and {high:g}. For yes or no "
-            f'make it df[{name!r}] == {high:g}; for numbers say family="regression".'
+            f"{table.path}: the outcome {name!r} has two values, {low:g} and {high:g}. For yes or "
+            f'no make it df[{name!r}] == {high:g}; for numbers say family="regression".'
         )
     told = f'{name!r} as numbers, family="regression"'
     if are_whole(values):
@@ -278,7 +277,7 @@ def is_table(given: Any) -> bool:
     )
 
 
-def frame_of(table: Any) -> pd.DataFrame:
+def table_of(table: Any) -> GivenTable:
     """A table in memory with names as text and rows counted from 0."""
     if not is_table(table):
         hint = " Call collect() first." if hasattr(table, "collect") else ""
@@ -296,30 +295,30 @@ def frame_of(table: Any) -> pd.DataFrame:
     if len(left) < len(names):
         frame = frame.reset_index(allow_duplicates=True)
     refuse_repeated_columns(frame, MEMORY)
-    return frame
+    return GivenTable(frame, MEMORY)
 
 
-def users_of(frame: pd.DataFrame, column: str) -> NDArray[np.object_]:
+def users_of(table: GivenTable, column: str) -> NDArray[np.object_]:
     """The user of each row; an error where an id is missing."""
-    require_column(frame, column, MEMORY, "user=", filled=False)
-    missing = np.flatnonzero((frame[column].isna() | (frame[column] == "")).to_numpy())
+    cells = table.require(column, "user=", filled=False)
+    missing = np.flatnonzero((cells.isna() | (cells == "")).to_numpy())
     if len(missing):
         raise InputError(
-            f"{MEMORY}: column {column!r} must name a user in every row; {len(missing)} of "
-            f"{len(frame)} rows have none: {in_rows(MEMORY, missing)}. Fill them in or leave them "
+            f"{table.path}: column {column!r} must name a user in every row; {len(missing)} of "
+            f"{len(table)} rows have none: {table.in_rows(missing)}. Fill them in or leave them "
             "out."
         )
-    if has_fractions(frame[column]):
+    if has_fractions(cells):
         raise InputError(
-            f"{MEMORY}: column {column!r} must hold ids, names or whole numbers; it holds "
+            f"{table.path}: column {column!r} must hold ids, names or whole numbers; it holds "
             "fractions. Name the column of ids with user=."
         )
-    ids_of(frame[column], MEMORY)  # no NUL characters
-    return np.array(checked_ids(frame[column].tolist(), "user"), dtype=object)
+    table.ids(column, "user=")  # no NUL characters
+    return np.array(checked_ids(cells.tolist(), "user"), dtype=object)
 
 
 def features_of(
-    frame: pd.DataFrame, ids: NDArray[np.object_], user: str, names: Sequence[str]
+    table: GivenTable, ids: NDArray[np.object_], user: str, names: Sequence[str]
 ) -> pd.DataFrame:
     """Features, a row for each user in order of appearance; an error where they differ within a
     user."""
@@ -327,35 +326,35 @@ def features_of(
     first = np.unique(codes, return_index=True)[1]
     parts = {}
     for name in names:
-        require_column(frame, name, MEMORY, "features=", filled=False)
-        if source_of(frame, name).holds == "lists or records":
-            raise InputError(f"{MEMORY}: column {name!r} must hold one value in each cell.")
-        by_user = frame[name].groupby(codes)
+        cells = table.require(name, "features=", filled=False)
+        if source_of(table.frame, name).holds == "lists or records":
+            raise InputError(f"{table.path}: column {name!r} must hold one value in each cell.")
+        by_user = cells.groupby(codes)
         differ = np.flatnonzero(by_user.nunique().to_numpy() > 1)
         if len(differ):
-            held = frame[name][codes == differ[0]].dropna().unique().tolist()
+            held = cells[codes == differ[0]].dropna().unique().tolist()
             raise InputError(
-                f"{MEMORY}: the feature {name!r} must be the same in all rows of a user; user "
+                f"{table.path}: the feature {name!r} must be the same in all rows of a user; user "
                 f"{ids[first[differ[0]]]} has {held[0]} and {held[1]}, and so it is for "
                 f"{len(differ)} user(s). What changes goes to by= or common=."
             )
         parts[name] = by_user.first().array
-    index = pd.Index(frame[user].iloc[first].tolist(), name=user)
+    index = pd.Index(table.frame[user].iloc[first].tolist(), name=user)
     return pd.DataFrame(parts, index=index)
 
 
 def rows_with_outcome(
-    frame: pd.DataFrame, outcome: Sequence[str], ids: NDArray[np.object_], kept: bool
+    table: GivenTable, outcome: Sequence[str], ids: NDArray[np.object_], kept: bool
 ) -> NDArray[np.bool_]:
     """Which rows have an outcome; warns of others, and of users without any. kept: whether these
     stay."""
     for column in outcome:
-        require_column(frame, column, MEMORY, "outcome=", filled=False)
-    known: NDArray[np.bool_] = ~frame[list(outcome)].isna().all(axis=1).to_numpy()
+        table.require(column, "outcome=", filled=False)
+    known: NDArray[np.bool_] = ~table.frame[list(outcome)].isna().all(axis=1).to_numpy()
     if known.all():
         return known
     if not known.any():
-        raise InputError(f"{MEMORY}: {listed(outcome)} is empty in every row.")
+        raise InputError(f"{table.path}: {listed(outcome)} is empty in every row.")
     silent = sorted(set(ids) - set(ids[known]))
     fate = "kept, and known by their features only" if kept else "left out: they have no features"
     told = f" {len(silent)} user(s) have none at all ({listed(silent)}): they are {fate}."

@@ -6,7 +6,6 @@ The command line, ``from_long`` and predictions read tables by the same record.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,7 +19,7 @@ from dualview.columns.numbers import are_whole
 from dualview.columns.table import Table, level_text
 from dualview.errors import InputError
 from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign, design_from
-from dualview.inputs.tables import ids_of, in_rows, numbers_in, numeric, option, require_column
+from dualview.inputs.tables import GivenTable
 
 Array = NDArray[np.float64]
 
@@ -86,13 +85,13 @@ class LongTable:
         against = ", ".join(f"{one.name} against {one.levels[0]}" for one in coded)
         return f"levels of {against}" if coded else ""
 
-    def read(self, table: pd.DataFrame, path: Path | str, needed: bool) -> Observed:
+    def read(self, table: GivenTable, needed: bool) -> Observed:
         """Observations as numbers. needed: whether there must be outcomes."""
         return Observed(
-            self._outcomes(table, path, needed),
-            self.design.matrix(table, path),
-            self.common.matrix(table, path, "common") if self.common.codings else None,
-            self._levels_of_groups(table, path),
+            self._outcomes(table, needed),
+            self.design.matrix(table),
+            self.common.matrix(table, "common") if self.common.codings else None,
+            self._levels_of_groups(table),
         )
 
     def behavior(self, user: Sequence[str], observed: Observed, users: Sequence[str]) -> Behavior:
@@ -115,56 +114,58 @@ class LongTable:
         made.table = (replace(self, levels=_levels_of(made)) if ordinal else self).to_json()
         return made  # type: ignore[no-any-return]
 
-    def _levels_of_groups(
-        self, table: pd.DataFrame, path: Path | str
-    ) -> dict[str, list[str]] | None:
+    def _levels_of_groups(self, table: GivenTable) -> dict[str, list[str]] | None:
+        asked = table.option("groups")
         for name in self.groups:
-            require_column(table, name, path, option(path, "groups"))
-            holds = Table(table, True, None).source(name).holds
-            if has_fractions(table[name]) or holds == "lists or records":
-                held = "fractions" if has_fractions(table[name]) else holds
+            cells = table.require(name, asked)
+            holds = Table(table.frame, True, None).source(name).holds
+            if has_fractions(cells) or holds == "lists or records":
+                held = "fractions" if has_fractions(cells) else holds
                 raise InputError(
-                    f"{path}: column {name!r} of {option(path, 'groups')} must hold levels, names "
-                    f"or whole numbers; it holds {held}."
+                    f"{table.path}: column {name!r} of {asked} must hold levels, names or whole "
+                    f"numbers; it holds {held}."
                 )
-        return {name: ids_of(table[name].map(level_text), path) for name in self.groups} or None
+        texts = {name: table.frame[name].map(level_text) for name in self.groups}
+        levels = GivenTable(pd.DataFrame(texts), table.path)
+        return {name: levels.ids(name, asked) for name in self.groups} or None
 
-    def _outcomes(self, table: pd.DataFrame, path: Path | str, needed: bool) -> NDArray[Any] | None:
-        if not self.outcome or (not needed and not set(self.outcome) <= set(table.columns)):
+    def _outcomes(self, table: GivenTable, needed: bool) -> NDArray[Any] | None:
+        if not self.outcome or (not needed and not set(self.outcome) <= set(table.frame.columns)):
             return None
         if len(self.outcome) == 2:
-            return np.column_stack(list(self._ends(table, path)))
+            return np.column_stack(list(self._ends(table)))
         column, filled = next(iter(self.outcome)), self.kind != "rankings"
-        require_column(table, column, path, option(path, "outcome"), filled=filled)
+        cells = table.require(column, table.option("outcome"), filled=filled)
         if not filled:
-            return _numbers_or_nothing(table, column, path, "places 1, 2, 3, ...")
-        if self.kind == "ordinal" and table[column].dtype.kind not in "biuf":
-            return self._named_levels(table, column, path)
-        values = numbers_in(table, column, path, "the outcome")
+            return table.numbers_or_nothing(column, "places 1, 2, 3, ...")
+        if self.kind == "ordinal" and cells.dtype.kind not in "biuf":
+            return self._named_levels(table, column)
+        values = table.numbers(column, "the outcome")
         odd = values[(values != 0) & (values != 1)]
         if self.kind == "binary" and len(odd):
+            asked = "--kind binary" if table.is_file else 'family="binary"'
             raise InputError(
-                f"{path}: the outcome {column!r} must hold 0 and 1, or True and False, for "
-                f"{_kind(path, 'binary')}; got {odd[0]:g}."
+                f"{table.path}: the outcome {column!r} must hold 0 and 1, or True and False, for "
+                f"{asked}; got {odd[0]:g}."
             )
         return values
 
-    def _named_levels(self, table: pd.DataFrame, column: str, path: Path | str) -> NDArray[Any]:
-        names = [level_text(value) for value in table[column]]
+    def _named_levels(self, table: GivenTable, column: str) -> NDArray[Any]:
+        names = [level_text(value) for value in table.frame[column]]
         if not self.levels:
             found = listed(sorted(set(names)))
             raise InputError(
-                f"{path}: the order of the levels in {column!r} ({found}) is not known: give "
-                f"{option(path, 'levels')}, lowest first."
+                f"{table.path}: the order of the levels in {column!r} ({found}) is not known: give "
+                f"{table.option('levels')}, lowest first."
             )
         return np.array(names)
 
-    def _ends(self, table: pd.DataFrame, path: Path | str) -> Iterator[Array]:
+    def _ends(self, table: GivenTable) -> Iterator[Array]:
         """Lower, then upper ends (n,); infinite where a cell is empty."""
-        asked = option(path, "bounds" if isinstance(path, Path) else "outcome")
+        asked = table.option("bounds" if table.is_file else "outcome")
         for column, nothing in zip(self.outcome, (-np.inf, np.inf), strict=True):
-            require_column(table, column, path, asked, filled=False)
-            values = _numbers_or_nothing(table, column, path, "numbers")
+            table.require(column, asked, filled=False)
+            values = table.numbers_or_nothing(column, "numbers")
             yield np.where(np.isnan(values), nothing, values)
 
 
@@ -193,22 +194,6 @@ def check_used_once(
             "user has a coefficient, around that of its cluster: leave it out of "
             f"{words['common']}."
         )
-
-
-def _kind(path: Path | str, kind: str) -> str:
-    return f"--kind {kind}" if isinstance(path, Path) else f'family="{kind}"'
-
-
-def _numbers_or_nothing(table: pd.DataFrame, column: str, path: Path | str, wanted: str) -> Array:
-    """A column as numbers, NaN where a cell is empty."""
-    values = numeric(table[column])
-    odd = table.index[np.isnan(values) & table[column].notna().to_numpy()]
-    if len(odd):
-        raise InputError(
-            f"{path}: {column!r} must hold {wanted} or nothing; it does not in "
-            f"{in_rows(path, odd)}."
-        )
-    return values
 
 
 def has_fractions(values: pd.Series) -> bool:

@@ -14,13 +14,13 @@ from dualview.behaviors import Behavior
 from dualview.checks import listed
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.from_long import (
-    MEMORY,
     features_of,
-    frame_of,
     rows_with_outcome,
+    table_of,
     users_of,
 )
 from dualview.inputs.long_tables import KINDS, LongTable, as_read_by
+from dualview.inputs.tables import GivenTable
 
 
 def new_observations(
@@ -44,8 +44,8 @@ def new_observations(
         raise InputError(
             f"A fit to {long.kind} predicts from a {type(fitted).__name__}, not from a table."
         )
-    frame = frame_of(table)
-    ids = users_of(frame, long.user)
+    given = table_of(table)
+    ids = users_of(given, long.user)
     known = dict.fromkeys(fitted.users or ())
     new = [user for user in dict.fromkeys(ids) if user not in known]
     if X_new is not None:
@@ -54,13 +54,13 @@ def new_observations(
         _refuse_ids_alike(new, known)
         if not with_outcomes and known.keys().isdisjoint(ids):
             _warn_of_new(new, known)
-        X_new = _features_of_new(frame, ids, new, long, names)
+        X_new = _features_of_new(given, ids, new, long, names)
     if with_outcomes:
-        rows = rows_with_outcome(frame, long.outcome, ids, True)
-        frame, ids = frame[rows], ids[rows]
+        rows = rows_with_outcome(given, long.outcome, ids, True)
+        given, ids = given.take(rows), ids[rows]
     else:
         long = replace(long, outcome=())
-    observed = long.read(frame, MEMORY, with_outcomes)
+    observed = long.read(given, with_outcomes)
     return long.behavior(ids.tolist(), observed, [*known, *new]), X_new
 
 
@@ -118,17 +118,16 @@ def _plain_id(user: str) -> str:
 
 
 def _features_of_new(
-    frame: pd.DataFrame,
+    table: GivenTable,
     ids: NDArray[np.object_],
     new: list[str],
     long: LongTable,
     names: Sequence[str] | None,
 ) -> pd.DataFrame:
     """Features of users who are new to a fit, from their rows; columns are as the fit had them."""
-    rows = np.isin(ids, new)
     if names is None:
         return pd.DataFrame(index=pd.Index(new, name=long.user))
-    missing = [name for name in long.features if name not in frame.columns]
+    missing = [name for name in long.features if name not in table.frame.columns]
     if list(names) != list(long.features) or missing:
         why = (
             f"lacks the column(s) {listed(missing)}"
@@ -139,5 +138,6 @@ def _features_of_new(
             f"{len(new)} user(s) are new to the fit ({listed(new)}), and the table {why}. Give "
             "their features as X_new, with ids as its index, or leave out their rows."
         )
-    X = features_of(frame[rows].reset_index(drop=True), ids[rows], long.user, long.features)
+    rows = np.isin(ids, new)
+    X = features_of(table.take(rows), ids[rows], long.user, long.features)
     return X.set_axis(pd.Index(new, name=long.user))

@@ -61,7 +61,6 @@ def new_features(
 
 
 def new_ids(post: Posterior, X: Any) -> list[str] | None:
-    """Ids of new users, where X is a table with ids as its index."""
     return row_ids(_one_table(post, X))
 
 

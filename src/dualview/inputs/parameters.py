@@ -290,8 +290,6 @@ def of_engine(engine: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 class _OfEngine:
-    """The descriptor of such a method."""
-
     def __init__(self, method: Callable[..., Any], engine: str) -> None:
         self.method, self.engine = method, engine
         shown: Any = self

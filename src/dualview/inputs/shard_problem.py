@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from dualview.behaviors.likelihoods.restricted import Left, median_noise, spectrum_of
 from dualview.behaviors.likelihoods.systems import solve
 from dualview.chains.chains import is_configured
-from dualview.checks import check_range, memory
+from dualview.checks import check_memory, check_range
 from dualview.engines.variational.sharded.equations import (
     ShardedEquations,
     ThreadTotals,
@@ -95,13 +95,11 @@ def _check(parameters: Parameters, shards: Shards) -> None:
     check_n_clusters(parameters, shards.n_users)
     n_kept = parameters.n_kept
     check_room(len(shards.feature_names), n_kept)
-    needed = float(_BYTES) * n_kept * shards.n_users
-    if needed > memory():
-        raise InputError(
-            f"{n_kept:,} draws of {shards.n_users:,} users take {needed / 1e9:,.0f} GB, and this "
-            f"machine has {memory() / 1e9:,.0f} GB. Keep fewer: n_draws and n_chains, or "
-            'keep="summary" with a small n_whole.'
-        )
+    check_memory(
+        float(_BYTES) * n_kept * shards.n_users,
+        f"{n_kept:,} draws of {shards.n_users:,} users",
+        'Keep fewer: n_draws and n_chains, or keep="summary" with a small n_whole.',
+    )
 
 
 def build_shard_model(parameters: Parameters, raw: ShardedUsers) -> Problem:

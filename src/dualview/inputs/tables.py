@@ -9,10 +9,10 @@ import difflib
 import io
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,92 @@ _ABSENT = (  # what pandas takes for nothing; in a column of ids it is a name li
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
+
+
+@dataclass(frozen=True)
+class GivenTable:
+    """A table with what messages call it: the path of its file or, for one in memory, a text."""
+
+    frame: pd.DataFrame
+    path: Path | str
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @classmethod
+    def read(cls, path: Path, ids: Sequence[str] = ()) -> Self:
+        """From a file; columns of ids stay as they are written."""
+        return cls(read_table(path, ids), path)
+
+    def take(self, rows: Any) -> Self:
+        """Some of the rows, by a mask."""
+        return replace(self, frame=self.frame[rows])
+
+    @property
+    def is_file(self) -> bool:
+        return isinstance(self.path, Path)
+
+    def option(self, name: str) -> str:
+        """An option as whoever gave the table writes it: --no-intercept of a command, no_intercept=
+        of Python."""
+        return f"--{name.replace('_', '-')}" if self.is_file else f"{name}="
+
+    def in_rows(self, rows: Iterable[int]) -> str:
+        """Rows in words: lines of a file; of a table in memory rows from 0."""
+        first, word = (2, "line(s)") if self.is_file else (0, "row(s)")
+        return f"{word} {listed([str(int(row) + first) for row in rows])}"
+
+    def require(self, column: str, option: str, filled: bool = True) -> pd.Series:
+        """A column; raises where it is not there or, unless they say something, has empty cells.
+        option: what names it."""
+        if column not in self.frame.columns:
+            names = [str(name) for name in self.frame.columns]
+            near = difflib.get_close_matches(column, names, 3) if len(names) > 1 else []
+            meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise InputError(
+                f"{self.path} must have a column {column!r}; it has "
+                f"{', '.join(names) or 'none'}.{meant} {_advice(self.frame, option)}"
+            )
+        values = self.frame[column]
+        missing = np.flatnonzero(values.isna() | (values == ""))
+        if len(missing) and filled:
+            rows = self.in_rows(values.index[missing])
+            raise InputError(f"{self.path}: column {column!r} is empty in {rows}.")
+        return values
+
+    def ids(self, column: str, option: str) -> list[str]:
+        """Ids of a column as text. Files of results cannot hold NUL characters, so they are refused
+        before the work."""
+        ids = [id_text(value) for value in self.require(column, option)]
+        bad = [row for row, name in enumerate(ids) if "\0" in name]
+        if bad:
+            raise InputError(
+                f"{self.path}: column {column!r} has a NUL character in {self.in_rows(bad)}. Write "
+                "other ids."
+            )
+        return ids
+
+    def numbers(self, column: str, what: str = "column") -> NDArray[np.float64]:
+        """A column as numbers; raises where a cell holds none."""
+        values = numeric(self.frame[column])
+        bad = self.frame.index[~np.isfinite(values)]
+        if len(bad):
+            raise InputError(
+                f"{self.path}: {what} {column!r} must hold numbers; it does not in "
+                f"{self.in_rows(bad)}."
+            )
+        return values
+
+    def numbers_or_nothing(self, column: str, wanted: str) -> NDArray[np.float64]:
+        """A column as numbers, NaN where a cell is empty."""
+        values = numeric(self.frame[column])
+        odd = self.frame.index[np.isnan(values) & self.frame[column].notna().to_numpy()]
+        if len(odd):
+            raise InputError(
+                f"{self.path}: {column!r} must hold {wanted} or nothing; it does not in "
+                f"{self.in_rows(odd)}."
+            )
+        return values
 
 
 @dataclass(frozen=True)
@@ -206,32 +292,6 @@ def _csv_pieces(ids: Sequence[str], path: Path, n_rows: int) -> Iterator[pd.Data
         yield from reader
 
 
-def ids_of(values: pd.Series, path: Path | str) -> list[str]:
-    """Ids of a column as text. A file of results cannot hold NUL characters, so they are refused
-    before the work."""
-    ids = [id_text(value) for value in values]
-    bad = [row for row, name in enumerate(ids) if "\0" in name]
-    if bad:
-        raise InputError(
-            f"{path}: column {values.name!r} has a NUL character in {in_rows(path, bad)}. Write "
-            "other ids."
-        )
-    return ids
-
-
-def in_rows(path: Path | str, rows: Iterable[int]) -> str:
-    """Rows of a table in words: lines of a file; of a table in memory, whose name is a text, rows
-    from 0."""
-    first, word = (2, "line(s)") if isinstance(path, Path) else (0, "row(s)")
-    return f"{word} {listed([str(int(row) + first) for row in rows])}"
-
-
-def option(path: Path | str, name: str) -> str:
-    """An option as whoever gave the table writes it: --no-intercept of a command, no_intercept= of
-    Python."""
-    return f"--{name.replace('_', '-')}" if isinstance(path, Path) else f"{name}="
-
-
 def match_users(ids: pd.Series, known: Collection[str], notes: list[str]) -> pd.Series:
     """Ids of known users, where a table or the other has them from a file of ours that escapes them
     for spreadsheets."""
@@ -256,21 +316,8 @@ def numeric(values: pd.Series) -> NDArray[np.float64]:
     return np.asarray(read.to_numpy(dtype=float, na_value=np.nan))
 
 
-def numbers_in(
-    table: pd.DataFrame, column: str, path: Path | str, what: str = "column"
-) -> NDArray[np.float64]:
-    """A column as numbers; raises where a cell holds none."""
-    values = numeric(table[column])
-    bad = table.index[~np.isfinite(values)]
-    if len(bad):
-        raise InputError(
-            f"{path}: {what} {column!r} must hold numbers; it does not in {in_rows(path, bad)}."
-        )
-    return values
-
-
 def known_rows(
-    ids: pd.Series, users: Collection[str], path: Path, drop_unknown: bool, notes: list[str]
+    ids: pd.Series, users: Collection[str], path: Path | str, drop_unknown: bool, notes: list[str]
 ) -> pd.Series:
     """Which rows are of known users; raises where some are not, unless they may be left out, which
     a note then says."""
@@ -288,31 +335,11 @@ def known_rows(
 
 
 def refuse_repeated(ids: Sequence[str], path: Path, what: str, hint: str = "") -> None:
-    """Raise where an id is there more than once."""
     repeated = pd.Series(ids)[pd.Series(ids).duplicated()].unique().tolist()
     if repeated:
         raise InputError(
             f"{path}: {what} must be listed once; listed more than once: {listed(repeated)}.{hint}"
         )
-
-
-def require_column(
-    table: pd.DataFrame, column: str, path: Path | str, option: str, filled: bool = True
-) -> None:
-    """Raise where a column is not there or, unless they say something, has empty cells; option:
-    what names it in a command."""
-    if column not in table.columns:
-        names = [str(name) for name in table.columns]
-        near = difflib.get_close_matches(column, names, 3) if len(names) > 1 else []
-        meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise InputError(
-            f"{path} must have a column {column!r}; it has {', '.join(names) or 'none'}.{meant} "
-            f"{_advice(table, option)}"
-        )
-    missing = np.flatnonzero(table[column].isna() | (table[column] == ""))
-    if len(missing) and filled:
-        rows = in_rows(path, table.index[missing])
-        raise InputError(f"{path}: column {column!r} is empty in {rows}.")
 
 
 def _advice(table: pd.DataFrame, option: str) -> str:
@@ -332,14 +359,13 @@ def _on_separators(names: Sequence[Any]) -> str:
 
 def read_users(path: Path, columns: Columns) -> Users:
     """Users and their features: every other column."""
-    table = read_table(path, [columns.user])
-    require_column(table, columns.user, path, "--user-column")
-    ids = ids_of(table[columns.user], path)
+    table = GivenTable.read(path, [columns.user])
+    ids = table.ids(columns.user, "--user-column")
     if not ids:
         raise InputError(f"{path} has no users: it names columns, and has no row below them.")
     swapped = " It looks like the table of threads: users come first."
-    refuse_repeated(ids, path, "users", swapped if columns.thread in table else "")
-    features = table.drop(columns=columns.user)
+    refuse_repeated(ids, path, "users", swapped if columns.thread in table.frame else "")
+    features = table.frame.drop(columns=columns.user)
     return Users(ids, features if features.shape[1] else None)
 
 
@@ -363,11 +389,11 @@ def read_threads(
     needed = [*covariates, *([columns.outcome] if need_outcome else [])]
     separate = None
     if outcomes is not None:
-        separate = _per_thread(read_table(outcomes, id_columns), outcomes, columns, needed)
+        separate = _per_thread(GivenTable.read(outcomes, id_columns), columns, needed)
     with input_file(path) as file:
         is_matrix = any(suffix == ".mtx" for suffix in file.suffixes)
         matrix = read_matrix(file, str(path)) if is_matrix else None
-        table = pd.DataFrame() if is_matrix else read_table(file, id_columns, path)
+        frame = pd.DataFrame() if is_matrix else read_table(file, id_columns, path)
     if matrix is not None:
         ids, matrix, notes = _matrix_market(matrix, path, users)
         if separate is None and needed:
@@ -382,8 +408,9 @@ def read_threads(
         ids = ids if separate is None else list(separate.index)
         per_thread = pd.DataFrame(index=ids) if separate is None else separate
     else:
-        ids, matrix, notes = _long(table, path, users, columns, drop_unknown)
-        per_thread = _per_thread(table, path, columns, needed) if separate is None else separate
+        table = GivenTable(frame, path)
+        ids, matrix, notes = _long(table, users, columns, drop_unknown)
+        per_thread = _per_thread(table, columns, needed) if separate is None else separate
         if separate is not None:
             separate.index = pd.Index(match_names(separate.index, set(ids)), name=columns.thread)
             notes += _unmatched(ids, separate)
@@ -416,20 +443,16 @@ def _matrix_market(
 
 
 def _long(
-    table: pd.DataFrame, path: Path, users: Sequence[str], columns: Columns, drop_unknown: bool
+    table: GivenTable, users: Sequence[str], columns: Columns, drop_unknown: bool
 ) -> tuple[list[str], sparse.csr_array, list[str]]:
     """The participation matrix of a long table, threads in order of appearance."""
-    require_column(table, columns.thread, path, "--thread-column")
-    require_column(table, columns.user, path, "--user-column")
     notes: list[str] = []
     place = {user: u for u, user in enumerate(users)}
-    user_ids, thread_ids = (
-        pd.Series(ids_of(table[column], path)) for column in (columns.user, columns.thread)
-    )
-    user_ids = match_users(user_ids, place, notes)
-    known = known_rows(user_ids, place, path, drop_unknown, notes)
-    has_weights = columns.weight in table
-    weights = numbers_in(table, columns.weight, path) if has_weights else np.ones(len(table))
+    thread_ids = pd.Series(table.ids(columns.thread, "--thread-column"))
+    user_ids = match_users(pd.Series(table.ids(columns.user, "--user-column")), place, notes)
+    known = known_rows(user_ids, place, table.path, drop_unknown, notes)
+    has_weights = columns.weight in table.frame
+    weights = table.numbers(columns.weight) if has_weights else np.ones(len(table))
     ids = thread_ids.drop_duplicates().tolist()
     row_of = {thread: t for t, thread in enumerate(ids)}
     rows = thread_ids[known].map(row_of).to_numpy(dtype=np.int64)
@@ -452,25 +475,22 @@ def _long(
     return ids, matrix, notes
 
 
-def _per_thread(
-    table: pd.DataFrame, path: Path, columns: Columns, needed: Sequence[str]
-) -> pd.DataFrame:
+def _per_thread(table: GivenTable, columns: Columns, needed: Sequence[str]) -> pd.DataFrame:
     """What is needed, and the outcome where there is one, by thread; different values in the rows
     of a thread are an error."""
-    require_column(table, columns.thread, path, "--thread-column")
-    found = [columns.outcome] if columns.outcome in table else []
+    threads = table.ids(columns.thread, "--thread-column")
+    found = [columns.outcome] if columns.outcome in table.frame else []
     chosen = list(dict.fromkeys([*needed, *found]))
     for column in chosen:
         asked = "--outcome-column" if column == columns.outcome else "--covariates"
-        require_column(table, column, path, asked)
-    narrow = table[chosen].copy()
-    narrow.index = pd.Index(ids_of(table[columns.thread], path), name=columns.thread)
+        table.require(column, asked)
+    narrow = table.frame[chosen].set_axis(pd.Index(threads, name=columns.thread))
     for column in chosen:
         values = narrow.groupby(level=0, sort=False)[column].nunique()
         bad = values.index[values > 1].tolist()
         if bad:
             raise InputError(
-                f"{path}: {column!r} must be the same in all rows of a thread; it is not in "
+                f"{table.path}: {column!r} must be the same in all rows of a thread; it is not in "
                 f"{listed(bad)}."
             )
     return narrow[~narrow.index.duplicated()]

@@ -4,13 +4,15 @@ A cluster has the same color and marker in every picture; both differ between cl
 pictures survive gray printing and color blindness. Chains differ in lightness and in marker.
 """
 
+import io
 import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.errors import InputError, require_extra
+from dualview.checks import require_extra
+from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior
 
@@ -70,6 +72,13 @@ def panels(
             f"axes must be an array of matplotlib Axes of shape {wanted}; got shape {given.shape}."
         )
     return given.reshape(n_rows, n_columns)
+
+
+def png_of(figure: Any, dpi: int, **options: Any) -> bytes:
+    """The content of a PNG file with a figure."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=dpi, **options)
+    return content.getvalue()
 
 
 def posterior_of(source: Any) -> Posterior:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 
 from dualview.errors import InputError
 from dualview.mixture import DualViewMixture
@@ -69,7 +70,6 @@ def traces(
 
 
 def _chosen(post: Posterior, names: str | Sequence[str] | None) -> dict[str, Array]:
-    """Scalars (chain, draw) by name."""
     scalars = post.scalars()
     if names is None:
         return {
@@ -110,14 +110,8 @@ def _draw_autocorrelations(ax: "Axes", values: Array) -> None:
 
 def _autocorrelations(values: Array, n_lags: int) -> Array:
     """Of each chain at lags 0..n_lags, (chain, lag); NaN for a chain that never changes."""
-    n_draws = values.shape[1]
-    centered = values - values.mean(axis=1, keepdims=True)
-    spectrum = np.abs(np.fft.rfft(centered, 2 * n_draws, axis=1)) ** 2
-    covariances = np.fft.irfft(spectrum, 2 * n_draws, axis=1)[:, : n_lags + 1]
-    changing = np.ptp(values, axis=1) > 0
-    return np.where(
-        changing[:, None], covariances / np.where(changing, covariances[:, 0], 1.0)[:, None], np.nan
-    )
+    found = array_stats.autocorr(values, axis=1)[:, : n_lags + 1]  # type: ignore[no-untyped-call]
+    return np.where(np.ptp(values, axis=1, keepdims=True) > 0, found, np.nan)
 
 
 def _legend_of_chains(trace: "Axes", correlation: "Axes", n_chains: int) -> None:

@@ -7,6 +7,7 @@ Numbers are told by ranks, which mean the same on any scale.
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -187,13 +188,18 @@ def _portraits(
         by_separation = np.argsort(-separation(numbers.ranks, labels), kind="stable")
         order = [numbers.names[j] for j in by_separation]
     latent = _latent_places(post, groups) if means else {}
-    everybody = table_profile(post, np.arange(post.n_users)) if post.has_features else {}
+    of_all = table_profile(post, np.arange(post.n_users)).get("level_shares", {})
     found = []
     for k, profile in enumerate(profiles):
         medians = profile.get("feature_medians", {})
+        common = _common_levels(profile.get("level_shares", {}))
         texts = {name: value_text(medians[name]) for name in order if name in medians}
         traits = [_side(places[name][k], name, text) for name, text in texts.items()]
-        traits += _levels(profile.get("level_shares", {}), everybody.get("level_shares", {}))
+        traits += [
+            _Trait(0.5 * (own - of_all[column][level]), column, f"{column} {level}", share(own))
+            for column, level, own in common
+            if own >= _MOSTLY
+        ]
         ordered = sorted(traits, key=lambda trait: -trait.far)
         ordered += [
             _side(at[k], name, "")
@@ -202,7 +208,7 @@ def _portraits(
         ]
         out = [trait for trait in ordered if trait.far >= _STANDS_OUT]
         told = {trait.column for trait in out}
-        texts |= _common_levels(profile.get("level_shares", {}))
+        texts |= {column: f"{level} {share(own)}" for column, level, own in common if own > 0}
         others = [f"{name} {text}" for name, text in texts.items() if name not in told]
         found.append(_Portrait(out, others))
     return found
@@ -221,24 +227,12 @@ def _side(place: float, column: str, text: str) -> _Trait:
     return _Trait(round(abs(place - 0.5), 9), column, words, text)
 
 
-def _common_levels(own: Summary) -> dict[str, str]:
-    """The most frequent level of each nominal column, with its share."""
-    found = {}
-    for column, shares in own.items():
-        level = max(shares, key=shares.__getitem__)
-        if shares[level] > 0:
-            found[column] = f"{level} {share(shares[level])}"
-    return found
-
-
-def _levels(own: Summary, everybody: Summary) -> list[_Trait]:
-    """Of each nominal column the level that most members have and other users have less."""
+def _common_levels(own: Summary) -> list[tuple[str, str, float]]:
+    """Each nominal column with its most frequent level and its share."""
     found = []
     for column, shares in own.items():
-        level = max(shares, key=shares.__getitem__)
-        if shares[level] >= _MOSTLY:
-            more = shares[level] - everybody[column][level]
-            found.append(_Trait(0.5 * more, column, f"{column} {level}", share(shares[level])))
+        level, most = max(shares.items(), key=itemgetter(1))
+        found.append((column, level, most))
     return found
 
 
@@ -263,7 +257,6 @@ class ClusterTable(pd.DataFrame):  # type: ignore[misc]
 
     @classmethod
     def of(cls, summary: Summary) -> "ClusterTable":
-        """The table of a summary."""
         clusters = summary["clusters"]
         found: dict[str, Any] = {
             "name": [cluster["name"] for cluster in clusters],

@@ -148,7 +148,6 @@ class _RoleCurves:
         return recorded is not None and bool(recorded.is_logarithmic)
 
     def grid(self, along: Range) -> Array:
-        """Points along a column."""
         return np.linspace(along.low, along.high, _POINTS)
 
     def bands(self, along: Range, profiles: list[Profile]) -> list[Band]:

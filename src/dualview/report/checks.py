@@ -9,14 +9,14 @@ from dualview.posterior import Posterior, diagnostics
 from dualview.report.pictures import chain_lines
 from dualview.words import report as words
 from dualview.words.numbers import number
-from dualview.words.report import THREADS, Vocabulary
+from dualview.words.report import Vocabulary
 
 _FIRST = ("n_clusters", "log alpha", "log noise_precision", "mean latent", "log_joint")
 _MOST_ROWS = 10
 _ANCHORS = 20  # users whose latent coefficients are looked at
 
 
-def diagnostics_section(post: Posterior, called: Vocabulary = THREADS) -> dict[str, Any]:
+def diagnostics_section(post: Posterior, called: Vocabulary) -> dict[str, Any]:
     """The verdict, and a row per quantity: those that every run has, then those that are farthest
     from converged."""
     scalars = post.scalars(_ANCHORS)

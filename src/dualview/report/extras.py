@@ -22,7 +22,7 @@ from dualview.errors import FileError
 from dualview.files.reading import readable_json
 from dualview.files.spreadsheets import match_names, unescape_table
 from dualview.forum.scores import accuracy
-from dualview.inputs.tables import read_table
+from dualview.inputs.tables import numeric, read_table
 from dualview.words.report import THREADS, Vocabulary
 
 Array = NDArray[np.float64]
@@ -95,9 +95,7 @@ def read_predictions(folder: Path, called: Vocabulary = THREADS) -> Predicted | 
             "unknown, so nothing can be checked."
         )
     columns = [name for name in (center, "sd", "outcome", "log_density", "level") if name in table]
-    values = {
-        name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in columns
-    }
+    values = {name: numeric(table[name]) for name in columns}
     usable = np.isfinite(np.column_stack(list(values.values()))).all(axis=1) & (values["sd"] > 0)
     if not usable.any():
         return f"predictions.csv has no {called.observation} with a prediction and an outcome."

@@ -11,7 +11,7 @@ from dualview.posterior import Posterior
 from dualview.report.pictures import Axis
 from dualview.runs.comparison import FILE, Fit, Ranking, own_digest
 from dualview.words.numbers import tenths
-from dualview.words.report import THREADS, Vocabulary
+from dualview.words.report import Vocabulary
 
 NOT_COMPARED = (
     "This run has not been compared with other fits to its {many}. To choose between a fit with a "
@@ -46,7 +46,7 @@ _PICTURE = (
 )
 
 
-def fits_section(folder: Path, post: Posterior, called: Vocabulary = THREADS) -> dict[str, Any]:
+def fits_section(folder: Path, post: Posterior, called: Vocabulary) -> dict[str, Any]:
     """A row per fit, the best first, and what to think of it."""
     path = folder / FILE
     if not path.is_file():

@@ -40,7 +40,6 @@ def model_fit_section(folder: Path, post: Posterior) -> dict[str, Any]:
 
 
 def headline(checks: list[Check]) -> str:
-    """What all checks say together."""
     wrong = [check.name for check in checks if check.verdict == VERDICTS[2]]
     doubtful = [check.name for check in checks if check.verdict == VERDICTS[1]]
     if not wrong and not doubtful:

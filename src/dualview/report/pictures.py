@@ -1,7 +1,6 @@
 """Pictures of a report: markers, lines of chains, and the plots of dualview.plots as PNG."""
 
 import base64
-import io
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from dualview import plots
 from dualview.behaviors.families import NormalMixture
 from dualview.mixture import DualViewMixture
-from dualview.plots.canvas import chain_style, cluster_style
+from dualview.plots.canvas import chain_style, cluster_style, png_of
 from dualview.plots.checks import draw_levels
 
 Array = NDArray[np.float64]
@@ -33,9 +32,7 @@ def png(draw: Callable[[Any], Any], size: tuple[float, float]) -> dict[str, Any]
 
 
 def _encoded(figure: Any, size: tuple[float, float]) -> dict[str, Any]:
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=_DPI)
-    address = f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+    address = f"data:image/png;base64,{base64.b64encode(png_of(figure, _DPI)).decode()}"
     return {"address": address, "width": round(_DPI * size[0]), "height": round(_DPI * size[1])}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dualview.errors import require_extra
+from dualview.checks import require_extra
 from dualview.files.writing import check_place, write_whole
 from dualview.report.collect import collect_run
 from dualview.runs.comparison import FILE, rank_runs

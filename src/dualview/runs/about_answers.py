@@ -18,7 +18,6 @@ _EDGE = 0.05  # of the values of a column left out at either end
 
 
 def write_about(folder: Path, answers: Answers, settings: AnswerSettings) -> None:
-    """Write answers.json."""
     observed = answers.observed
     common = () if observed.common is None else _ranges(observed.common)
     outcome = settings.outcome or ("place" if settings.kind == "rankings" else "outcome")

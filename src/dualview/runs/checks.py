@@ -20,7 +20,7 @@ FILE = "checks.json"
 _MOST_LEVELS = 2000  # of each kind in the file
 
 
-def check_run(folder: Path, *, refit: bool = True, seed: int = 0) -> str:
+def check_run(folder: Path, *, refit: bool, seed: int) -> str:
     """Check a finished run against the tables it was fitted to; writes checks.json, returns the
     checks in words."""
     request, model = Request.load(folder), load_run(folder)

@@ -112,12 +112,9 @@ class Ranking:
     def verdict(self) -> list[str]:
         """In sentences: which fit is best, how certain that is, and warnings about the scores."""
         best, others = self.fits[0], self.fits[1:]
-        close = [
-            repr(fit.name)
-            for fit in others
-            if self.standing(fit) == "not distinguishable from the best"
-        ]
-        doubtful = [repr(fit.name) for fit in others if self.standing(fit) == "rank uncertain"]
+        found = {repr(fit.name): self.standing(fit) for fit in others}
+        close = [name for name in found if found[name] == "not distinguishable from the best"]
+        doubtful = [name for name in found if found[name] == "rank uncertain"]
         said = (
             f"Of {len(self.fits)} fits to the same {self.n_threads:,} {self.observations}, "
             f"{best.name!r} "
@@ -337,7 +334,6 @@ def _outcomes(observed: Threads | Answers) -> NDArray[Any]:
 
 
 def _described(request: Request, n_features: int) -> dict[str, str]:
-    """Settings in which runs may differ, in words."""
     return {
         "features": f"{n_features or 'no'} feature{'' if n_features == 1 else 's'}",
         "covariates": f"covariates {', '.join(request.covariates)}"

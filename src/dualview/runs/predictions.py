@@ -29,10 +29,10 @@ def predict_run(
     folder: Path,
     observations: Path,
     out: Path,
-    probability: float = 0.95,
-    drop_unknown: bool = False,
-    outcomes: Path | None = None,
-    stacked: bool = False,
+    probability: float,
+    drop_unknown: bool,
+    outcomes: Path | None,
+    stacked: bool,
 ) -> str:
     """Predict new observations of known users; writes a table, returns a line of words. stacked:
     by the run and the models that were fitted beside it."""

@@ -77,7 +77,6 @@ class Request:
 
     @property
     def observations(self) -> str:
-        """What the observations are called."""
         return OBSERVATIONS[self.answers.kind]
 
     def longer(self, more: Longer) -> "Request":

@@ -31,7 +31,7 @@ from dualview.settings import Settings
 from dualview.words.clusters import Summary
 
 
-def fit_run(request: Request, folder: Path, *, n_jobs: int = -1, quiet: bool = False) -> str:
+def fit_run(request: Request, folder: Path, *, n_jobs: int, quiet: bool) -> str:
     """Fit what is asked, or continue where the folder's files stop; returns a summary in words."""
     with keep_streams(folder) as keep:
         request = request.without_streams(keep)
@@ -165,7 +165,6 @@ def resume_command(folder: Path) -> str:
 
 
 def load_run(folder: Path) -> DualViewMixture:
-    """A finished run as a fitted estimator."""
     path = folder / "posterior.nc"
     check_folder(folder)
     if not path.is_file() and not (folder / "request.json").is_file():

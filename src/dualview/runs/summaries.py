@@ -1,6 +1,5 @@
 """Finished runs in tables and pictures: users.csv, and plots."""
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,8 @@ def plot_run(model: DualViewMixture, folder: Path) -> list[Path]:
     plots.require_matplotlib()
     import matplotlib.pyplot as plt
 
+    from dualview.plots.canvas import png_of
+
     post = model.posterior_
     pictures: dict[str, Any] = {
         "clusters": lambda: plots.clusters(post)[0],
@@ -61,10 +62,8 @@ def plot_run(model: DualViewMixture, folder: Path) -> list[Path]:
     make_folder(folder)
     for name, draw in pictures.items():
         figure = draw().figure
-        content = io.BytesIO()
-        figure.savefig(content, format="png", dpi=120, bbox_inches="tight")
+        write_whole(folder / f"{name}.png", png_of(figure, 120, bbox_inches="tight"))
         plt.close(figure)
-        write_whole(folder / f"{name}.png", content.getvalue())
     return [folder / f"{name}.png" for name in pictures]
 
 
