@@ -427,7 +427,7 @@ def unmasked(values: Any) -> Any:
     if not np.ma.isMaskedArray(values):
         return values
     if values.dtype.kind in "buif":
-        return np.asarray(values.astype(float).filled(np.nan))
+        return np.ma.filled(values.astype(float), np.nan)
     cells = values.data.astype(object)
     cells[np.ma.getmaskarray(values)] = None
     return cells

@@ -478,8 +478,8 @@ def _unchanged_by_errors(model: DualViewMixture) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
+        model.__dict__.clear()
+        model.__dict__.update(before)
         raise
 
 

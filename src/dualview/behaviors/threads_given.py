@@ -88,7 +88,7 @@ def column_ids(participation: Any) -> list[str] | None:
     """What the columns of a table of participation are called by, as text, dates and pairs of
     labels too; None where that is whole numbers, and where there are no names."""
     names, columns = column_names(participation), getattr(participation, "columns", None)
-    if names is not None or not hasattr(columns, "dtype"):
+    if names is not None or columns is None or not hasattr(columns, "dtype"):
         return names
     if column_numbers(participation) is not None:
         return None

@@ -250,7 +250,9 @@ def verdict(
             f"{good}: R-hat below {R_HAT_LIMIT} and at least {ESS_WANTED} effective draws of "
             "everything looked at.",
         )
-    parts = [f"{subject} have not settled: {longer}." if subject else f"Not converged: {longer}."]
+    parts = [
+        f"{subject} have not all settled: {longer}." if subject else f"Not converged: {longer}."
+    ]
     if n_chains < 4:
         parts.append("Use at least four chains.")
     if len(held_up):
@@ -301,7 +303,7 @@ def longer_text(times: float, settings: str, seconds: float | None) -> str:
     if not 1.0 < times < FAR:
         return f"run longer ({settings})"
     takes = "" if not seconds else f", {_duration(seconds)} more"
-    return f"run about {times:.2g} times as long ({settings}){takes}"
+    return f"run about {max(times, 1.1):.2g} times as long ({settings}){takes}"
 
 
 def _duration(seconds: float) -> str:

@@ -184,7 +184,7 @@ class Convergence(FitFacts):
         """How much longer the chains should be, by which settings, and how long it takes. times:
         how many times as long, by default for everything to converge."""
         length, settings = self.length, "n_warmup, n_draws"
-        if length is not None and length.ended != "length":
+        if length is not None and length.ended not in ("length", "converged"):
             settings = "max_time, max_draws"
             if seconds and self.pace is not None:
                 total = seconds + length.n_iterations * self.pace

@@ -31,6 +31,7 @@ _PARAMETERS = {  # on which outcomes of known users do not depend, given their l
 }
 _BY_USER = {"z", "z_behavior", "z_tables", "agrees", "latent"}
 _N_DOUBTFUL, _N_DOUBTFUL_PAIRS = 40, 20
+_NEARLY = 0.05  # the error that a probability can have of which nothing is asked
 _MOST_COEFFICIENTS, _MOST_USERS = 2000, 200  # among which these are looked for
 _DRAWS = 4000  # of all chains together, about, and at least so many of each:
 _LEAST_DRAWS = 100
@@ -55,11 +56,14 @@ def anchor_pairs(z: NDArray[np.integer], n_pairs: int = 4) -> Pairs:
 
 def _doubtful_pairs(z: NDArray[np.integer]) -> Pairs:
     """Pairs of users whose half chains differ most in how often they are together in draws (chain,
-    draw, user), from up to 200 users, no user twice."""
+    draw, user), from up to 200 users, no user twice; of pairs that are neither nearly always
+    together nor nearly never."""
     users = _spread_evenly(z.shape[2], _MOST_USERS)
     halves = _halves(z[:, :: _stride(z, 1000)][:, :, users])
-    spread = np.var([_share_together(half) for half in halves], axis=0)
-    return _first_pairs(users, spread, _N_DOUBTFUL_PAIRS)
+    shares = np.array([_share_together(half) for half in halves])
+    together = shares.mean(axis=0)
+    unsure = (together > _NEARLY) & (together < 1.0 - _NEARLY)
+    return _first_pairs(users, np.where(unsure, shares.var(axis=0), 0.0), _N_DOUBTFUL_PAIRS)
 
 
 def _share_together(z: NDArray[np.integer]) -> Array:
@@ -68,11 +72,13 @@ def _share_together(z: NDArray[np.integer]) -> Array:
 
 
 def _first_pairs(users: NDArray[np.integer], doubt: Array, n_pairs: int) -> Pairs:
-    """The pairs of users with the largest doubt (users, users), no user twice."""
+    """The pairs of users with the largest doubt (users, users), if it is any, no user twice."""
     doubt = np.triu(doubt, 1)
     pairs: Pairs = []
     for _ in range(min(n_pairs, len(users) // 2)):
         i, j = np.unravel_index(int(np.argmax(doubt)), doubt.shape)
+        if doubt[i, j] <= 0.0:
+            break
         pairs.append((int(users[i]), int(users[j])))
         for taken in (i, j):
             doubt[taken, :] = doubt[:, taken] = -1.0
@@ -87,7 +93,7 @@ def _spread_evenly(n: int, most: int) -> NDArray[np.integer]:
 def _stride(drawn: NDArray[Any], wanted: int) -> int:
     """Every how many draws of each chain (chain, draw, …) make about as many as are wanted."""
     n_chains, n_draws = drawn.shape[:2]
-    return max(1, n_draws // max(_LEAST_DRAWS, wanted // n_chains))
+    return max(1, int(n_draws) // max(_LEAST_DRAWS, wanted // int(n_chains)))
 
 
 def _halves(drawn: NDArray[Any]) -> NDArray[Any]:
