@@ -1,12 +1,12 @@
 # make demo       sets up .venv and runs the main job on bundled data; results in demo/
-# make test       sets up .venv, lints, type-checks, checks import contracts, runs the tests
+# make test       sets up .venv, lints, type-checks, checks import contracts, runs the tests; says at its end how long that took
 # make test-slow  the statistical tests that take minutes; continues where it stopped, while the code stays the same
 # make test-bounds  kernels and sampler with bounds checks in compiled code
 # make test-numba   how kernels are compiled, with the oldest and the newest supported Numba
 # make test-arviz   the tree for ArviZ with every plot of arviz-plots, in an environment of its own
 # make docs       the site, into docs/_build/html; the first build runs all examples for some minutes, later builds only changed ones
 # make readme     the table of README.md, from the run of the site
-# make wheel      a wheel and an sdist, into dist/
+# make wheel      a wheel and an sdist, into dist/, as PyPI wants them
 # make test-wheel the wheel in an environment of its own, outside the checkout
 # make bench      the benchmarks, as ratios within one run
 # make paper      the paper's experiments, into reproduced/ and docs/paper.md; an hour and more, continues where it stopped
@@ -21,6 +21,7 @@ export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 unexport PYTHONDONTWRITEBYTECODE
 test: export DUALVIEW_COMPILE_PROCESSES = 1
+test: BEGAN := $(shell date +%s)
 
 PAPER_OUT ?= reproduced
 # All studies but link, which is about an extension of the paper's model: make link.
@@ -51,7 +52,8 @@ format: $(VENV)/ready
 # beside the linters: else the workers would compile it side by side.
 test: $(VENV)/ready
 	$(MAKE) -j 3 warm-table+agreement warm-features+pooled lint
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile; status=$$?; took=$$(($$(date +%s) - $(BEGAN))); \
+	echo "make test: $$((took / 60)) min $$((took % 60)) s"; exit $$status
 
 warm-table+agreement warm-features+pooled: $(VENV)/ready
 	$(BIN)/python tests/warm_up.py $(subst +, ,$(@:warm-%=%))
@@ -100,6 +102,7 @@ readme: docs
 wheel: $(VENV)/ready
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
 
 test-wheel: $(VENV)/ready
 	$(BIN)/pytest -m slow tests/test_release.py

@@ -26,6 +26,7 @@ extensions = [
     "live_report",
 ]
 exclude_patterns = [
+    "joss",
     "_build",
     "link/*.md",
     "tutorial/index.rst",

@@ -1,7 +1,9 @@
 """The wheel, in an environment of its own and outside the checkout: it installs, runs, and names
 the extras it misses."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import pytest
 from dualview import __version__
 
 ROOT = Path(__file__).parents[1]
+JOSS = ROOT / "docs" / "joss" / "paper.md"
 WANTED = {  # what is done without an extra, and the extra that the error names
     "cli": "from dualview.cli import main; raise SystemExit(main(['--help']))",
     "plots": "import dualview as dv; dv.plots.require_matplotlib()",
@@ -50,6 +53,43 @@ def test_the_workflow_only_calls_make_targets():
         assert f"\n{command.removeprefix('make ')}:" in makefile
     assert project()["requires-python"] == ">=3.11"
     assert any('python: ["3.11"' in line for line in lines)
+
+
+def test_a_release_is_tested_with_the_numbas_that_are_supported():
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    numba = next(word for word in project()["dependencies"] if word.startswith("numba"))
+    oldest, beyond = re.fullmatch(r"numba>=0\.(\d+),<0\.(\d+)", numba).groups()
+    used = {oldest, str(int(beyond) - 1)}
+    assert set(re.findall(r'numba: \[?"0\.(\d+)"', text)) == used
+    offered = re.search(r"^NUMBAS \?= (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
+    assert {f"0.{minor}" for minor in used} == {offered[0], offered[-1]}
+    assert 'python: ["3.11", "3.12", "3.13", "3.14"]' in text
+    assert "id-token: write" in text
+    assert "password" not in text.replace("no password", "")
+
+
+def test_what_zenodo_and_citations_say_agrees():
+    zenodo = json.loads((ROOT / ".zenodo.json").read_text(encoding="utf-8"))
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert zenodo["title"] == project()["name"]
+    assert zenodo["license"] == project()["license"]
+    assert zenodo["keywords"] == project()["keywords"]
+    assert [own["name"] for own in zenodo["creators"]] == [
+        own["name"] for own in project()["authors"]
+    ]
+    assert all(f"  - {word}\n" in citation for word in zenodo["keywords"])
+    paper = zenodo["related_identifiers"][0]["identifier"]
+    assert f"doi: {paper}\n" in citation
+    assert f"doi = {{{paper}}}" in JOSS.with_name("paper.bib").read_text(encoding="utf-8")
+
+
+def test_the_paper_cites_what_its_bibliography_has():
+    text = JOSS.read_text(encoding="utf-8")
+    keys = re.findall(r"^@\w+\{(\w+),$", JOSS.with_name("paper.bib").read_text("utf-8"), re.M)
+    assert set(re.findall(r"@(\w+)", text)) == set(keys)
+    assert len(keys) == len(set(keys))
+    words = re.sub(r"^---.*?^---", "", text, flags=re.S | re.M).split()
+    assert 750 < len(words) < 1750  # what the journal asks for
 
 
 def run(command: list[str | Path], folder: Path, **settings) -> subprocess.CompletedProcess:

@@ -21,6 +21,7 @@ from dualview.chains.checkpoint import ChainFiles
 from dualview.chains.run_folder import RunFolder
 from dualview.engines.gibbs import engine
 from dualview.errors import FileError, InputError
+from systems import needs_signals
 
 SETTINGS: dict[str, Any] = {
     "n_warmup": 4,
@@ -240,7 +241,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
     assert holder.stdout.readline() == "locked\n"
     with pytest.raises(FileError, match=f"Another run is using .* .process {holder.pid}."):
         fit(tmp_path)
-    holder.send_signal(signal.SIGKILL)
+    holder.kill()
     holder.wait()
     holder.stdout.close()
     with RunFolder(tmp_path).lock():
@@ -279,7 +280,7 @@ def test_a_run_killed_twenty_times_has_the_draws_of_one_that_was_not(tmp_path: P
         process.stdout.readline()
         time.sleep(rng.uniform(0.2, 1.6))
         assert process.poll() is None, "the run ended before it was killed twenty times"
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
         process.stdout.close()
         kills += 1
@@ -289,6 +290,7 @@ def test_a_run_killed_twenty_times_has_the_draws_of_one_that_was_not(tmp_path: P
     assert_same(dv.load(tmp_path / "killed.nc"), dv.load(tmp_path / "whole.nc"))
 
 
+@needs_signals
 def test_interrupt_returns_what_was_drawn() -> None:
     """Ctrl-C in the middle: the posterior has the draws that all chains have made so far, in turns,
     the same as the first of a whole run."""
@@ -303,6 +305,7 @@ def test_interrupt_returns_what_was_drawn() -> None:
     np.testing.assert_array_equal(part["alpha"], whole["alpha"][:, :4])
 
 
+@needs_signals
 def test_interrupt_during_warm_up_is_an_interrupt() -> None:
     def press(chain: int, iteration: int, _: int) -> None:
         if chain == 0 and iteration == 3:

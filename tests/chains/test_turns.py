@@ -24,6 +24,7 @@ from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.priors import ChineseRestaurant
+from systems import needs_signals
 
 MODEL = Model(ChineseRestaurant(), np.zeros((5, 1)), None, 5)
 CALL = 10  # steps, the last of which is a draw
@@ -104,6 +105,7 @@ def assert_first_draws(drawn: Drawn) -> None:
 
 @pytest.mark.parametrize("schedule", [FIXED, GROWS], ids=["fixed", "grows"])
 @pytest.mark.parametrize("steps", [50, 330])
+@needs_signals
 def test_ctrl_c_finds_chains_within_a_call_of_each_other(schedule: Schedule, steps: int) -> None:
     clock = Clock(press=steps)
     drawn = run_chains(build_chains(Slow(clock), schedule), n_jobs=1, progress=clock.look)

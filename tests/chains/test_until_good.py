@@ -23,6 +23,7 @@ from dualview.engines.gibbs import engine as gibbs
 from dualview.errors import FileError, InputError
 from dualview.posterior.diagnostics.convergence import ConvergenceMonitor
 from dualview.settings import Settings
+from systems import needs_signals
 
 FORUM = dv.datasets.agreement(20, 40, seed=0)
 SETTINGS: dict[str, Any] = {
@@ -321,6 +322,7 @@ class TestTime:
         assert post.length.ended == "max_time"
 
 
+@needs_signals
 class TestInterrupt:
     def test_in_threads_what_there_is_comes_back(self) -> None:
         def press(chain: int, iteration: int, _: int) -> None:

@@ -1,8 +1,11 @@
 """What a report says, before it becomes a page."""
 
 import json
+import os
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,23 @@ from dualview.runs.run import load_run, summary_of_run
 from dualview.settings import Columns, Settings
 from dualview.words import report as words
 from report.conftest import FORUM, SHORT, USERS
+
+
+def test_files_are_read_as_utf_8_in_any_locale(tmp_path: Path) -> None:
+    (tmp_path / "roles.json").write_text('{"label": "Zoë"}', encoding="utf-8")
+    program = (
+        "import sys; from pathlib import Path; from dualview.report.extras import read_json; "
+        "print(ascii(read_json(Path(sys.argv[1]))['label']))"
+    )
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    told = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "roles.json")],
+        env=os.environ | plain,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.stdout == "'Zo\\xeb'\n", told.stderr
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ import dualview as dv
 from dualview import cli
 from dualview.errors import DualViewError, InputError
 from dualview.inputs.tables import Columns, read_threads, read_users
+from systems import needs_signals
 
 FORUM = dv.datasets.agreement(12, 24, seed=0)
 USERS = [f"user {u}" for u in range(12)]
@@ -532,6 +533,7 @@ def test_a_run_of_fixed_length_has_no_limits_to_change(
     assert "this one has chains of fixed length. Give --draws." in capsys.readouterr().err
 
 
+@needs_signals
 def test_a_run_that_ctrl_c_stops_says_how_to_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,7 @@ from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import Problem, build_model
 from dualview.inputs.shard_problem import build_shard_model, workers_of
 from dualview.units import Whitening
+from systems import needs_signals
 
 N_USERS, N_THREADS = 50, 130
 PRIOR = dv.GaussianPrior(40.0, 900.0)
@@ -253,6 +254,7 @@ def test_other_sizes_of_shards_give_the_same_to_rounding(
     np.testing.assert_allclose(numbers(found[-1]), numbers(steps[2]), **ROUNDING)
 
 
+@needs_signals
 def test_processes_give_the_same_to_the_last_bit(
     estimator: dv.DualViewMixture,
     shards: dv.Shards,
@@ -298,6 +300,7 @@ def test_processes_give_the_same_to_the_last_bit(
 
 
 @pytest.mark.slow
+@needs_signals
 def test_three_processes_too(
     estimator: dv.DualViewMixture, shards: dv.Shards, labels: np.ndarray, steps: list[MeanField]
 ) -> None:
@@ -311,6 +314,7 @@ def test_three_processes_too(
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
+@needs_signals
 def test_a_dask_cluster_too(
     estimator: dv.DualViewMixture,
     shards: dv.Shards,
