@@ -132,6 +132,19 @@ def test_the_command_line_page_has_every_command(monkeypatch):
     assert "--spread-prior" in text  # which only --help-all shows
 
 
+def test_guides_are_short_and_lead_to_what_is_behind_them():
+    """A table of all pairs of options and the frame around a report are no guides."""
+    guides = re.findall(r"^[\w-]+$", (DOCS / "guides.md").read_text(encoding="utf-8"), re.M)
+    behind = (DOCS / "behind.md").read_text(encoding="utf-8")
+    pages = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in guides}
+    long = {name: len(text.split()) for name, text in pages.items() if len(text.split()) > 1500}
+    assert set(long) == {"combinations"}
+    rows = re.findall(r"^\| \[.*?\]\((.*?)\) \|.*\[.*?\]\((.*?)\) \|$", behind, re.M)
+    assert len(rows) > 10
+    for page, guide in rows:
+        assert f"]({page}" in pages[guide.removesuffix(".md")], f"{guide} has no link to {page}"
+
+
 def test_a_page_is_listed_by_the_first_sentence_of_its_text():
     sys.path.insert(0, str(DOCS / "_extensions"))
     try:
