@@ -10,7 +10,7 @@
 # make test-wheel the wheel in an environment of its own, outside the checkout
 # make bench      the benchmarks, as ratios within one run
 # make paper      the paper's experiments, into reproduced/ and docs/paper.md; an hour and more, continues where it stopped
-# make link       the cost of the link on the paper's scenarios, and its picture, into docs/link/ and docs/link.md; half an hour
+# make link       the cost of the link on the paper's scenarios, and its picture, into docs/link/ and docs/link-evidence.md; half an hour
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -123,8 +123,8 @@ link: $(VENV)/ready
 	cp $(PAPER_OUT)/link/results.csv docs/link/grid.csv
 	cp $(PAPER_OUT)/link/link.png docs/link/grid.png
 	sed -n -e 's|(link.png)|(link/grid.png)|' -e '/^## The link/,/^## Failures/{/^## /!p}' $(PAPER_OUT)/link/report.md \
-	| $(BIN)/python -m benchmarks.paste docs/link.md grid
-	$(BIN)/python -m benchmarks.paste docs/link.md forums < docs/link/forums.md
+	| $(BIN)/python -m benchmarks.paste docs/link-evidence.md grid
+	$(BIN)/python -m benchmarks.paste docs/link-evidence.md forums < docs/link/forums.md
 
 clean:
 	rm -rf .slow_passed $(VENV) $(VENV)-numba-* $(VENV)-arviz demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

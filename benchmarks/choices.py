@@ -1,5 +1,5 @@
 """Does it help to know more of somebody's choices? ``python -m benchmarks.choices`` prints the
-table of docs/behaviors.md.
+table of docs/behavior-evidence.md.
 
 Rankings of ten items by 300 users, made up: an item has an appeal that is common to all, and two
 features; users have two features and belong to one of three clusters, which differ in both and in

@@ -1,5 +1,5 @@
 """Which distribution for counts? ``python -m benchmarks.counts [--posts FILE OPTION=VALUE …]``:
-tables of docs/behaviors.md.
+tables of docs/behavior-evidence.md.
 
 All models are the same but for the distribution of a count (``count_distributions``). Held-out
 counts of known users are scored given the user's training counts, those of new users given none.

@@ -24,6 +24,7 @@ extensions = [
     "mathml",
     "command_line",
     "live_report",
+    "llms",
 ]
 exclude_patterns = [
     "joss",
@@ -67,15 +68,17 @@ html_theme = "pydata_sphinx_theme"
 html_title = "dualview"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "navbar_align": "left",
+    "header_links_before_dropdown": 6,
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "show_prev_next": False,
+    "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "pygments_light_style": "default",
 }
-html_sidebars = {"index": [], "tutorial/*": []}
+html_sidebars = {"index": [], "install": [], "tutorial/*": []}

@@ -17,9 +17,14 @@ PAGES = sorted(
 )
 LONG_PAGES = {
     "agreement.md",
+    "arviz.md",
+    "behavior-options.md",
     "behaviors.md",
     "checks.md",
+    "comparing.md",
+    "draws.md",
     "link.md",
+    "new-behavior.md",
     "posterior.md",
     "variational.md",
 }

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from docutils import nodes
+from docutils.core import publish_doctree
 from sphinx.errors import SphinxError
 
 import dualview as dv
@@ -131,6 +132,31 @@ def test_the_command_line_page_has_every_command(monkeypatch):
     assert "--spread-prior" in text  # which only --help-all shows
 
 
+def test_guides_are_short_and_lead_to_what_is_behind_them():
+    """A table of all pairs of options and the frame around a report are no guides."""
+    guides = re.findall(r"^[\w-]+$", (DOCS / "guides.md").read_text(encoding="utf-8"), re.M)
+    behind = (DOCS / "behind.md").read_text(encoding="utf-8")
+    pages = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in guides}
+    long = {name: len(text.split()) for name, text in pages.items() if len(text.split()) > 1500}
+    assert set(long) == {"combinations"}
+    rows = re.findall(r"^\| \[.*?\]\((.*?)\) \|.*\[.*?\]\((.*?)\) \|$", behind, re.M)
+    assert len(rows) > 10
+    for page, guide in rows:
+        assert f"]({page}" in pages[guide.removesuffix(".md")], f"{guide} has no link to {page}"
+
+
+def test_a_page_is_listed_by_the_first_sentence_of_its_text():
+    sys.path.insert(0, str(DOCS / "_extensions"))
+    try:
+        from llms import first_paragraph, first_sentence
+    finally:
+        sys.path.pop(0)
+    page = publish_doctree("Title\n=====\n\n.. note:: Aside.\n\nWhat it says:\none. Two.\n")
+    assert first_sentence(first_paragraph(page)) == "What it says: one."
+    assert first_sentence("A version, 0.1 or so. `fit` fits.") == "A version, 0.1 or so."
+    assert first_paragraph(publish_doctree("Title\n=====\n")) == ""
+
+
 def formulas(page: str) -> list[tuple[str, bool]]:
     """The formulas of a Markdown page, and whether each is displayed; code is left out."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page, flags=re.S)
@@ -220,6 +246,10 @@ def test_the_site_builds_without_warnings_and_links_lead_somewhere(tmp_path):
     built = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     assert built.returncode == 0, built.stderr[-5000:]
     assert (site / "report" / "forum.html").stat().st_size > 100_000
+    assert (site / "objects.inv").exists()
+    listed = re.findall(r"\]\((\S+?)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+    assert {"choose.html", "glossary.html", "reference/api.html"} <= set(listed)
+    assert not [link for link in listed if not (site / link).exists()]
     assert broken_links(site) == []
     loads = re.compile(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(https?://[^"]*)"')
     outside = [
