@@ -272,7 +272,7 @@ def settled_text(settled: Sequence[Group]) -> str:
 
 def _held_up_text(held_up: pd.DataFrame, settled: Sequence[Group]) -> str:
     """What has settled, and which scalars have not, the worst with its diagnostics."""
-    first, *others = [_IN_WORDS.get(str(name), str(name)) for name in held_up.index]
+    first, *others = [_in_words(str(name)) for name in held_up.index]
     numbers = (
         f"R-hat {_r_hat_text(held_up['r_hat'].iloc[0])}, wanted below {R_HAT_LIMIT}; "
         f"{_sizes(held_up).iloc[0]:.0f} effective draws, wanted {ESS_WANTED}"
@@ -292,6 +292,13 @@ def _modes_text(distance: float | None) -> str:
         f"The chains' own partitions differ (mean distance {distance:.2f}): they may sit in "
         "different modes."
     )
+
+
+def _in_words(name: str) -> str:
+    """A scalar as a sentence has it."""
+    if name.startswith("users "):
+        return f"whether {name.replace(' together', ' are together')}"
+    return _IN_WORDS.get(name, name)
 
 
 def _sentence(text: str) -> str:
