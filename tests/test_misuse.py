@@ -12,7 +12,7 @@ import pytest
 
 import dualview as dv
 from dualview.errors import ConvergenceWarning, DualViewError, InputError, InputTypeError
-from dualview.inputs.cells import checked_table
+from dualview.inputs.cells import checked_table, new_cells
 
 FORUM = dv.datasets.agreement(12, 20, seed=0)
 USER = np.repeat(np.arange(12), 3)
@@ -263,6 +263,19 @@ def test_masked_cells_are_missing(things: Things) -> None:
     for values in (["a", "b"], [1j, 2.0]):
         with pytest.raises(InputError, match="must hold numbers only"):
             dv.UserRegression(USER[:2], DESIGN[:2], np.ma.masked_array(values, [True, False]))
+
+
+def test_names_of_columns_are_checked_in_our_words() -> None:
+    table = pd.DataFrame(FORUM.features, columns=["posts", "degree"])
+    fitted = dv.DualViewMixture()
+    codebook = checked_table(fitted, table)[1]
+    for other in (table[["degree", "posts"]], table[["posts"]]):
+        with pytest.raises(InputError, match="feature names should match"):
+            new_cells(fitted, codebook, other, in_order=True)
+    gaps = table.set_axis([0, "degree"], axis=1)
+    gaps.iloc[0, 0] = np.nan
+    with pytest.raises(InputTypeError, match="all input features have string names"):
+        checked_table(dv.DualViewMixture(), gaps)
 
 
 def test_a_table_may_be_sparse() -> None:

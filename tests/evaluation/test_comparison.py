@@ -1,5 +1,6 @@
 """Leave-one-out scores: by hand, by ArviZ, and by fits without the observation."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -173,13 +174,14 @@ def test_notes_tell_unsure_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
     def table(**values: np.ndarray) -> Any:
-        size = SimpleNamespace(n_chains=2, n_draws=500)
-        models: Any = {
-            name: SimpleNamespace(values=part, posterior_=size) for name, part in values.items()
-        }
-        return dv.compare(
-            models, behavior=SimpleNamespace(observed=np.zeros(4), scored_as="density")
+        fitted = SimpleNamespace(
+            posterior_=SimpleNamespace(n_chains=2, n_draws=500),
+            behavior_=SimpleNamespace(observed=np.zeros(4), scored_as="density"),
         )
+        models: Any = {
+            name: SimpleNamespace(values=part, **vars(fitted)) for name, part in values.items()
+        }
+        return dv.compare(models)
 
     found = table(good=good, bad=bad)
     assert found["unsure"].tolist() == [0, 1]
@@ -335,6 +337,28 @@ def test_folds_fit_again() -> None:
     loaded.posterior_ = type(loaded.posterior_)(loaded.posterior_.tree)
     with pytest.raises(dv.errors.InputError, match="'loaded' came from a file or from shards"):
         dv.compare({"one": models["one"], "loaded": loaded}, observations, folds=3)
+
+
+def test_observations_that_are_given_are_those_of_the_fit(tmp_path: Path) -> None:
+    """A file of a fit has no observations. Those that are given have the users in their own order,
+    not in that of the fit."""
+    given = behavior("normal")
+    names = np.array(["ann", "bob", "cid", "dan"])[USER]
+    users = {
+        order: dv.UserRegression(names, given.design, given.outcome, users=list(order))
+        for order in (("ann", "bob", "cid", "dan"), ("dan", "cid", "bob", "ann"))
+    }
+    there, back = users.values()
+    model = fit(there, 0, 50)
+    model.posterior_.save(tmp_path / "fit.nc")
+    loaded = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "fit.nc"))
+    expected = observation_scores(model).elpd
+    for own in (there, back):
+        np.testing.assert_allclose(observation_scores(loaded, own).elpd, expected)
+    with pytest.raises(dv.errors.InputError, match="that of the fit, with 12 observations; got 11"):
+        dv.compare({"a": model, "b": loaded}, back.take(np.arange(11)))
+    with pytest.raises(dv.errors.InputError, match="a UserRegression with outcomes; got 'x'"):
+        dv.compare({"a": model, "b": loaded}, "x")
 
 
 def test_what_is_no_dict_of_fits_is_refused() -> None:

@@ -22,6 +22,7 @@ from dualview.inputs.fits import fit_again
 from dualview.inputs.parameters import Parameters
 from dualview.mixture import DualViewMixture
 from dualview.posterior import Posterior
+from dualview.posterior.observations import observations_of
 from dualview.posterior.prediction.influence import (
     Influence,
     leverages,
@@ -184,15 +185,16 @@ def _named(given: Any) -> str:
 
 
 def _observations(model: DualViewMixture, behavior: Any, caller: str = "compare") -> Any:
+    """The observations of a fit with its users in their order: its own, or those that are given,
+    checked to be of the fit."""
     fitted = getattr(model, "behavior_", None)
-    found = fitted if behavior is None else behavior
-    if behavior is not None and isinstance(fitted, SeveralBehaviors):
-        found = fitted.observations_of(behavior)
-    if found is None:
+    if fitted is None:
         raise InputError(
             f"{caller} needs fits with a behavior: it predicts the observations of the behavior."
         )
-    return found
+    if behavior is None or behavior is fitted:
+        return fitted
+    return observations_of(model.posterior_, behavior)
 
 
 def _check_scored_alike(scored: dict[str, str]) -> None:

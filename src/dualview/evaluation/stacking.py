@@ -240,7 +240,7 @@ def _known_of(fit: DualViewMixture, X: Any) -> Any:
         is_frame = isinstance(table, pd.DataFrame)
         return table.iloc[:, :0] if is_frame else np.empty((np.shape(table)[0], 0))
     names = list(getattr(fit, "feature_names_in_", ()))
-    return X[names] if isinstance(X, pd.DataFrame) and set(names) < set(X.columns) else X
+    return X[names] if isinstance(X, pd.DataFrame) and set(names) <= set(X.columns) else X
 
 
 def _check_users(fits: Mapping[str, DualViewMixture], by: str) -> None:

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from dualview.behaviors import Behavior
 from dualview.checks import check_range, listed, refuse_repeated_columns, unmasked
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError
-from dualview.inputs.features import checked_features, feature_names
+from dualview.inputs.features import checked_features, feature_names, validated
 from dualview.interval_gaussian import fit_gaussian
 from dualview.units import GaussianPrior, Whitening
 from dualview.views import Intervals
@@ -49,7 +48,7 @@ def checked_table(
     cells = codebook.cells(X)
     if cells.is_exact and len(codebook.of("features")) == len(codebook.columns):
         return checked_features(estimator, X), codebook, None
-    validate_data(estimator, X, reset=True, skip_check_array=True)
+    validated(estimator, X, reset=True, names_only=True)
     ends = np.stack([cells.low, cells.high])
     largest = np.where(np.isfinite(ends), np.abs(ends), 0.0).max(axis=(0, 1))
     check_range(largest, "X", feature_names(estimator, codebook))
@@ -73,7 +72,7 @@ def new_cells(
         raise InputError("X takes the users' features; got a behavior.")
     refuse_repeated_columns(X, "X")
     if in_order and all(column.kind == "continuous" for column in codebook.columns):
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+        validated(estimator, X, reset=False, names_only=True)
     return codebook.cells(X, unknown)
 
 

@@ -57,7 +57,7 @@ def checked_features(
         )
     if not sparse.issparse(X):  # scikit-learn has a message for that
         _check_table(X, least=2 if reset else 1)
-    features = np.asarray(_validated(estimator, X, reset))
+    features = np.asarray(validated(estimator, X, reset))
     names = feature_names(estimator)
     known = np.where(np.isnan(features), 0.0, features) if missing else features
     check_finite(known, "X", names)
@@ -65,13 +65,20 @@ def checked_features(
     return features
 
 
-def _validated(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
-    """What scikit-learn makes of X; its errors are ours."""
+def validated(estimator: BaseEstimator, X: Any, reset: bool, names_only: bool = False) -> Any:
+    """What scikit-learn makes of X, or of the names of its columns only; its errors are ours."""
     kinds = X.dtypes if isinstance(X, pd.DataFrame) else []
     if len(kinds) and all(isinstance(kind, pd.SparseDtype) for kind in kinds):
         X = X.sparse.to_dense()
     try:
-        return validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            skip_check_array=names_only,
+            dtype=np.float64,
+            ensure_all_finite=False,
+        )
     except TypeError as error:
         raise InputTypeError(str(error)) from error
     except ValueError as error:

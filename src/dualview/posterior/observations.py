@@ -80,7 +80,8 @@ def _check_same(post: FitFacts, behavior: Behavior) -> None:
             "users; got a "
             f"{type(behavior).__name__} of {len(behavior)}."
         )
-    n = post.n_observations
+    own = post.observations
+    n = post.n_observations if own is None else len(own.observed)
     if n is not None and n != len(behavior.observed):
         raise InputError(
             f"behavior must be that of the fit, with {n} observations; got "
