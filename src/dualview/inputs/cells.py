@@ -106,7 +106,7 @@ def warn_of_empty_rows(
     )
     warnings.warn(
         f"{len(empty)} user(s) have no cell observed in X: "
-        f"{listed([str(users[u]) for u in empty])}. {known}.",
+        f"{listed([str(users[u]) for u in empty.tolist()])}. {known}.",
         DataWarning,
         stacklevel=5,
     )

@@ -68,7 +68,7 @@ def effects_section(post: Posterior) -> dict[str, Any] | None:
     for name in post.names:
         if name in _OF_CHAINS or name.split(".")[0] in views:
             continue
-        values = post.tree["posterior"][name]
+        values: Any = post.tree["posterior"][name]
         if values.ndim == 2:
             rows.append(_effect(name.replace("_", " "), post.flat(name)))
         elif values.ndim == 3 and "user" not in values.dims:
