@@ -352,9 +352,11 @@ def test_observations_that_are_given_are_those_of_the_fit(tmp_path: Path) -> Non
     model = fit(there, 0, 50)
     model.posterior_.save(tmp_path / "fit.nc")
     loaded = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "fit.nc"))
-    expected = observation_scores(model).elpd
+    expected = observation_scores(model)
     for own in (there, back):
-        np.testing.assert_allclose(observation_scores(loaded, own).elpd, expected)
+        found = observation_scores(loaded, own)
+        np.testing.assert_allclose(found.elpd, expected.elpd)
+        np.testing.assert_allclose(found.lppd, expected.lppd)
     with pytest.raises(dv.errors.InputError, match="that of the fit, with 12 observations; got 11"):
         dv.compare({"a": model, "b": loaded}, back.take(np.arange(11)))
     with pytest.raises(dv.errors.InputError, match="a UserRegression with outcomes; got 'x'"):
