@@ -112,9 +112,9 @@ class Ranking:
     def verdict(self) -> list[str]:
         """In sentences: which fit is best, how certain that is, and warnings about the scores."""
         best, others = self.fits[0], self.fits[1:]
-        found = {repr(fit.name): self.standing(fit) for fit in others}
-        close = [name for name in found if found[name] == "not distinguishable from the best"]
-        doubtful = [name for name in found if found[name] == "rank uncertain"]
+        found = [(repr(fit.name), self.standing(fit)) for fit in others]
+        close = [name for name, what in found if what == "not distinguishable from the best"]
+        doubtful = [name for name, what in found if what == "rank uncertain"]
         said = (
             f"Of {len(self.fits)} fits to the same {self.n_threads:,} {self.observations}, "
             f"{best.name!r} "
