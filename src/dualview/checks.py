@@ -158,14 +158,16 @@ def chosen_rows(rows: Any, n: int, what: str) -> NDArray[Any]:
 def interval_ends(probability: Any) -> tuple[float, float]:
     """The probabilities below the low and the high end of a central interval that holds this
     much."""
-    if (
-        not isinstance(probability, abstract.Real)
-        or isinstance(probability, bool)
-        or not 0 < float(probability) < 1
-    ):
-        raise InputError(f"An interval's probability lies between 0 and 1; got {probability!r}.")
-    tail = 0.5 * (1.0 - float(probability))
+    tail = 0.5 * (1.0 - checked_probability(probability, "An interval's"))
     return tail, 1.0 - tail
+
+
+def checked_probability(probability: Any, whose: str) -> float:
+    """A number between 0 and 1, both left out; an error otherwise, also for several of them."""
+    is_one = isinstance(probability, abstract.Real) and not isinstance(probability, bool)
+    if not is_one or not 0 < float(probability) < 1:
+        raise InputError(f"{whose} probability lies between 0 and 1; got {probability!r}.")
+    return float(probability)
 
 
 def column_names(table: Any) -> list[str] | None:

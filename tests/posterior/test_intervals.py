@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 import dualview as dv
-from dualview.behaviors.families import ChoiceMixture, NormalMixture, Parts
+from dualview.behaviors.families import (
+    ChoiceMixture,
+    LevelMixture,
+    Levels,
+    NormalMixture,
+    OrdinalOutcome,
+    Parts,
+)
 from dualview.errors import InputError
 from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws
 
@@ -72,6 +79,15 @@ def test_of_the_posterior(posterior: dv.Posterior, name: str) -> None:
     assert found.shape == (*draws.shape[1:], 2)
     np.testing.assert_allclose(found[..., 0], np.quantile(draws, 0.1, axis=0))
     np.testing.assert_allclose(found[..., 1], np.quantile(draws, 0.9, axis=0))
+
+
+@pytest.mark.parametrize("probability", [0.0, 2.0, np.nan, True, "wide", None, [0.1, 0.9]])
+def test_quantiles_are_of_one_probability(probability) -> None:
+    outcome = OrdinalOutcome(np.zeros((S, 1)), Levels(("low", "high"), np.arange(2.0)))
+    levels = LevelMixture(N, S, _parts, outcome)
+    for prediction in (PREDICTIONS[0].values[0], levels):
+        with pytest.raises(InputError, match="A quantile's probability lies between 0 and 1; got"):
+            prediction.quantile(probability)
 
 
 @pytest.mark.parametrize("probability", [0.0, 1.0, 1.5, -0.1, np.nan, True, "wide", None])

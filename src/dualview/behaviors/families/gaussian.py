@@ -26,7 +26,7 @@ from dualview.behaviors.families.base import (
     Users,
 )
 from dualview.behaviors.families.noise import KnownNoise, Noise, SharedNoise
-from dualview.checks import draws_generator, interval_ends
+from dualview.checks import checked_probability, draws_generator, interval_ends
 from dualview.distributions import G
 from dualview.errors import InputError
 from dualview.numerics.mixtures import quantiles
@@ -169,9 +169,7 @@ class NormalMixture(Mixture):
 
     def quantile(self, probability: float) -> Array:
         """Quantile of each case, where the mixture's distribution function has this value."""
-        if not 0 < probability < 1:
-            raise InputError(f"A quantile's probability lies between 0 and 1; got {probability!r}.")
-        return self._quantiles(probability)[:, 0]
+        return self._quantiles(checked_probability(probability, "A quantile's"))[:, 0]
 
     def interval(self, probability: float = 0.95) -> Array:
         """Central interval of each case, (n, 2), between quantiles of the distribution."""

@@ -32,7 +32,7 @@ from dualview.behaviors.families.base import (
     Users,
 )
 from dualview.behaviors.families.logit import expected_probability
-from dualview.checks import as_array, draws_generator
+from dualview.checks import as_array, checked_probability, draws_generator
 from dualview.errors import InputError
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
@@ -193,6 +193,7 @@ class LevelMixture(Mixture):
 
     def quantile(self, probability: float) -> Array:
         """The level that has this probability at or below it."""
+        probability = checked_probability(probability, "A quantile's")
         place = (self._cumulative < probability - 1e-12).sum(axis=1)
         return np.asarray(self._outcome.levels.values[np.minimum(place, len(self.levels) - 1)])
 

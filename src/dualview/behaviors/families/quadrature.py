@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dualview.behaviors.families.base import Array, Mixture, Outcome, Parts
-from dualview.checks import draws_generator
-from dualview.errors import InputError
+from dualview.checks import checked_probability, draws_generator
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(30)  # about the peak of an integrand
 _GRID = np.linspace(-8.0, 8.0, 161)  # of a normal distribution, in standard deviations
@@ -107,8 +106,7 @@ class QuadratureMixture(Mixture):
 
     def quantile(self, probability: float) -> Array:
         """The number that has this probability at or below it, by bisection."""
-        if not 0 < probability < 1:
-            raise InputError(f"A quantile's probability lies between 0 and 1; got {probability!r}.")
+        probability = checked_probability(probability, "A quantile's")
         low, high = np.full(self._n, -1.0), np.maximum(np.ceil(2.0 * self.mean), 1.0)
         for _ in range(_STEPS):
             short = self._below(high) < probability

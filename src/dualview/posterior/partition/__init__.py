@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.checks import checked_probability
 from dualview.errors import InputError
 from dualview.numerics import parallel
 from dualview.numerics import partition_search as search
@@ -339,8 +340,7 @@ def estimate(
     z: NDArray[np.integer], found: Found, loss: str, probability: float
 ) -> PartitionEstimate:
     """Expected loss, memberships and credible ball of a partition."""
-    if not 0 < probability < 1:
-        raise InputError(f"The ball's probability lies between 0 and 1; got {probability!r}.")
+    probability = checked_probability(probability, "The ball's")
     draws, labels = Draws(z, loss), found.labels
     distances = draws.distances(labels)
     radius = float(np.quantile(distances, probability, method="higher"))
