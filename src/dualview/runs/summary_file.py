@@ -14,6 +14,7 @@ from dualview.files.writing import write_json
 from dualview.words.clusters import Summary, summary_text
 
 FILE = "summary.json"
+_FORM = 2  # of the record: one of another form is made anew
 
 
 def keep_summary(folder: Path, summary: Summary) -> None:
@@ -37,7 +38,8 @@ def summary_of_run(folder: Path) -> Summary:
 
 
 def _made_of(folder: Path) -> dict[str, Any]:
-    return {"version": __version__, "posterior": saved_digest(folder / "posterior.nc")}
+    digest = saved_digest(folder / "posterior.nc")
+    return {"form": _FORM, "version": __version__, "posterior": digest}
 
 
 def text_for_commands(summary: Summary) -> str:
