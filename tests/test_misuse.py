@@ -126,7 +126,7 @@ MESSAGES: dict[str, tuple[Callable[[Things], Any], type[InputError], str]] = {
     "huge": (
         lambda t: t.vectors.draws(10**15),
         InputError,
-        r"1,000,000,000,000,000 draws take 32,000,000 GB with 4 numbers each, and this machine "
+        r"1,000,000,000,000,000 draws of 4 numbers each take 32,000,000 GB, and this machine "
         r"has .* GB\. Draw fewer",
     ),
     "seed": (

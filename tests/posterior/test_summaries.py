@@ -121,7 +121,7 @@ def test_a_summary_of_another_posterior_is_made_anew(run: Path, tmp_path: Path) 
     kept["summary"]["users"] = 7
     (other / FILE).write_text(json.dumps(kept))
     assert summary_of_run(other)["users"] == 7
-    for stale in ({"posterior": "blake2b:0"}, {"version": "0.0"}):
+    for stale in ({"posterior": "blake2b:0"}, {"version": "0.0"}, {"form": 1}):
         (other / FILE).write_text(json.dumps(kept | stale))
         assert summary_of_run(other)["users"] == 30
     (other / FILE).write_text("{")

@@ -14,6 +14,7 @@ from dualview.files.writing import write_json
 from dualview.words.clusters import Summary, summary_text
 
 FILE = "summary.json"
+_FORM = 2  # of the record: one of another form is made anew
 
 
 def keep_summary(folder: Path, summary: Summary) -> None:
@@ -34,7 +35,8 @@ def kept_summary(folder: Path) -> Summary | None:
 
 
 def _made_of(folder: Path) -> dict[str, Any]:
-    return {"version": __version__, "posterior": saved_digest(folder / "posterior.nc")}
+    digest = saved_digest(folder / "posterior.nc")
+    return {"form": _FORM, "version": __version__, "posterior": digest}
 
 
 def text_for_commands(summary: Summary) -> str:
