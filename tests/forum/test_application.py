@@ -11,7 +11,9 @@ import pytest
 
 import dualview as dv
 from dualview import cli
+from dualview.forum import application
 from dualview.forum.example import example_people, example_posts
+from dualview.settings import Settings
 
 SHORT = [
     "--warmup",
@@ -197,6 +199,39 @@ def test_the_same_command_again_goes_on_and_another_is_refused(
 
 
 @pytest.mark.slow
+def test_it_says_at_the_start_how_long_it_takes(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    told = [word for word in SHORT if word != "--quiet"]
+    words = ["forum", str(run.parent / "posts.csv"), "--out", str(tmp_path / "run"), *told]
+    assert cli.main(words) == 0
+    errors = capsys.readouterr().err
+    assert (
+        "dualview: This takes about a minute, half a minute more if it is the first fit" in errors
+    )
+    assert errors.index("This takes") < errors.index("Fitting the single model")
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_users", "words"),
+    [
+        (Settings(), 190, "2 to 8 minutes"),
+        (Settings(n_chains=8), 190, "3 to 16 minutes"),
+        (Settings(max_draws=7_000), 190, "about 2 minutes"),
+        (Settings(max_time=60), 190, "about 2 minutes"),
+        (Settings(max_time=590), 790, "5 to 12 minutes"),
+        (Settings(n_warmup=100, n_draws=100), 190, "about a minute"),
+    ],
+)
+def test_the_expected_time_follows_the_limits(
+    settings: Settings, n_users: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "n_cores", lambda: 2)
+    monkeypatch.setattr(application, "effective_n_jobs", lambda _: 4)
+    assert application.expected_minutes(settings, n_users) == words
+
+
 def test_the_link_and_the_scale_are_options(tmp_path: Path) -> None:
     example_posts(n_users=50, n_threads=450, seed=0).to_csv(tmp_path / "posts.csv", index=False)
     words = ["forum", str(tmp_path / "posts.csv"), "--out", str(tmp_path / "run"), *SHORT]

@@ -6,6 +6,7 @@ that it has besides.
 """
 
 import io
+import math
 import shlex
 import sys
 import time
@@ -17,10 +18,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from joblib import effective_n_jobs
 from scipy.io import mmwrite
 
 from dualview._version import __version__
 from dualview.behaviors.families import NormalMixture
+from dualview.chains.schedule import most_draws
 from dualview.checks import require_extra
 from dualview.errors import ConvergenceWarning, FileError, InputError
 from dualview.files.digests import digest
@@ -34,10 +37,15 @@ from dualview.forum.options import GONE, ForumOptions
 from dualview.forum.roles import describe_roles, roles_text
 from dualview.forum.scores import Evaluation, evaluate, fit_baselines
 from dualview.mixture import DualViewMixture
+from dualview.numerics.parallel import n_cores
 from dualview.runs.choices import plain_settings
 from dualview.runs.request import Longer, Request, check_settings
 from dualview.runs.run import build_estimator, check_complete, fit_run, load_run, summary_of_run
 from dualview.settings import Settings, column_option_name, command_words, option_words
+
+_ITERATIONS = 7_000, 50_000  # of a chain, after which chains of most forums agree
+_SECONDS = 2e-5  # of an iteration, for each user
+_BOTH = 1.2  # time of both fits, in times of the first
 
 
 def run_forum(
@@ -76,11 +84,14 @@ def run_forum(
     if made is not None:
         write_whole(out / "posts.csv", csv_bytes(made))
     sizes = f"{len(data.features)} users, {len(data.training.ids)} threads"
-    say(f"Fitting the dual model: {sizes}. The first fit compiles for half a minute.")
+    say(f"Fitting the dual model, then the single model to compare: {sizes}.")
+    if settings.engine == "gibbs":
+        takes = expected_minutes(settings, len(data.features), n_jobs)
+        say(f"This takes {takes}, half a minute more if it is the first fit on this machine.")
     summary = fit_run(request, out, n_jobs=n_jobs, quiet=quiet)
     model = load_run(out)
     clock.mark("dual")
-    say("Fitting the single model, to compare.")
+    say(f"That took {clock.seconds['dual']:.0f} s. Fitting the single model, which takes less.")
     single = _single(data, out, settings, n_jobs, quiet)
     clock.mark("single")
     predictive = fit_baselines(data)
@@ -125,6 +136,24 @@ def resume_forum(out: Path, more: Longer, *, n_jobs: int, quiet: bool) -> str:
         n_jobs=n_jobs,
         quiet=quiet,
     )
+
+
+def expected_minutes(settings: Settings, n_users: int, n_jobs: int = -1) -> str:
+    """How long both fits take, roughly: chains agree sooner in some forums than in others of their
+    size."""
+    if settings.is_fixed:
+        n_warmup = settings.n_warmup or 0
+        lengths = [n_warmup + settings.n_draws * settings.thin] * 2
+    else:
+        most = settings.max_draws or most_draws(settings.n_draws, settings.thin, n_users)
+        lengths = [min(n, most * settings.thin) for n in _ITERATIONS]
+    at_once = min(effective_n_jobs(n_jobs), n_cores(), settings.n_chains)
+    limit = math.inf if settings.max_time is None else settings.max_time
+    seconds = [n * n_users * _SECONDS * settings.n_chains / at_once for n in lengths]
+    low, high = (math.ceil(_BOTH * min(one, limit) / 60) for one in seconds)
+    if high <= 1:
+        return "about a minute"
+    return f"about {high} minutes" if low == high else f"{low} to {high} minutes"
 
 
 class _Clock:
