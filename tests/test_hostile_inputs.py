@@ -249,7 +249,7 @@ def test_very_many_columns(fit: Callable[..., Line]) -> None:
         csv_of(USERS).replace(b"user 3", b'"user 3'),
         csv_of(USERS).replace(b"user 3,", b"user 3,1,2,"),
         csv_of(USERS).replace(b",0.", b",1e999"),
-        csv_of(USERS).replace(b",0.", b",x"),
+        csv_of(USERS).replace(b",0.", b",x", 1),
     ],
     ids=[
         "nuls",

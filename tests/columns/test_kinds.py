@@ -243,6 +243,12 @@ def test_codes_are_doubted_and_amounts_are_not(seed):
     assert [column(own).doubt for own in amounts] == [""] * len(amounts)
 
 
+def test_numbers_with_a_typing_error_are_no_ids():
+    amounts = [*map(str, normal(N)[1:]), "x0.5"]
+    table = pd.DataFrame({"amount": amounts, "y": normal(N)})
+    assert dv.describe_columns(table).set_index("column").loc["amount", "kind"] == "refused"
+
+
 NAMES = [f"u{i}" for i in range(N)]
 SCATTERED = 3 * np.random.default_rng(0).permutation(N) + 7
 

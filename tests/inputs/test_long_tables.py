@@ -305,7 +305,8 @@ def test_a_column_has_one_kind_of_coefficient() -> None:
     ],
 )
 def test_signs_join_and_remove_terms(terms: str, names: list[str]) -> None:
-    assert list(FormulaDesign.of(visits(), terms, "T").matrix(visits(), "T")) == names
+    table = GivenTable(visits(), "T")
+    assert list(FormulaDesign.of(table, terms).matrix(table)) == names
 
 
 def test_signs_in_backticks_are_part_of_a_name() -> None:

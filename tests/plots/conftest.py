@@ -54,7 +54,10 @@ def posterior_from():
             name: (("chain", "draw"), values)
             for name, values in ({"n_clusters": n_clusters} | scalars).items()
         }
-        draws = xr.Dataset({"z": (("chain", "draw", "user"), z), **variables})
+        users = np.arange(np.shape(z)[2]).astype(str)
+        draws = xr.Dataset(
+            {"z": (("chain", "draw", "user"), z), **variables}, coords={"user": users}
+        )
         tree = xr.DataTree.from_dict({"posterior": draws})
         tree.attrs["n_clusters"] = 0
         return dv.Posterior(tree)

@@ -364,7 +364,7 @@ def test_rankings(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--kind", "rankings", "--ranking", "list"], "name columns with --by."),
         (["--kind", "rankings", "--by", "price"], "--ranking"),
         (
-            ["--kind", "rankings", "--ranking", "list", "--by", "price", "--outcome", "user"],
+            ["--kind", "rankings", "--ranking", "list", "--by", "price", "--outcome", "word"],
             "places 1, 2, 3",
         ),
         (
@@ -375,7 +375,7 @@ def test_rankings(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
             ["--kind", "regression", "--by", "price", "--bounds", "place"],
             "--bounds takes two columns",
         ),
-        (["--kind", "regression", "--bounds", "place,user"], "must hold numbers or nothing"),
+        (["--kind", "regression", "--bounds", "place,word"], "must hold numbers or nothing"),
         (
             ["--kind", "regression", "--bounds", "place,place", "--outcome", "place"],
             "--outcome does so too",
@@ -389,7 +389,7 @@ def test_options_that_do_not_fit(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ranked_of(4).to_csv(tmp_path / "ranked.csv", index=False)
+    ranked_of(4).assign(word="none").to_csv(tmp_path / "ranked.csv", index=False)
     names = [str(tables / "users.csv"), str(tmp_path / "ranked.csv")]
     assert cli.main(["fit", *names, "--out", str(tmp_path / "run"), *SHORT, *options]) == 2
     assert message in capsys.readouterr().err

@@ -334,7 +334,9 @@ def _kind_if_id(source: Source) -> str | None:
         kind = "count" if values.min() >= 0 else "rounded"
     elif source.holds == "text":
         values = source.cells.dropna().to_numpy()
-        is_id, kind = is_named or not all(map(_reads_as_number, values)), "nominal"
+        # Where most read as numbers, a column of numbers has typing errors.
+        is_id = is_named or 2 * sum(map(_reads_as_number, values)) <= len(values)
+        kind = "nominal"
     else:
         return None
     return kind if is_id and len(set(values)) == len(values) > _MANY else None
