@@ -463,7 +463,10 @@ def test_checks_profiles_and_replicates(post):
     )
 
 
-@pytest.mark.parametrize(("times", "verdict"), [(1.0, "fine"), (2.0, "the model is wrong here")])
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [pytest.param(1.0, "fine", marks=pytest.mark.slow), (2.0, "the model is wrong here")],
+)
 def test_checks_notice_counts_of_another_distribution(post, times, verdict):
     rng, draws = np.random.default_rng(3), np.full(5, N_DRAWS - 1)
     rows = 2 * draws[:, None] + np.arange(N_USERS) % 2
