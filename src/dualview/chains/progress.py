@@ -13,7 +13,7 @@ import numpy as np
 
 from dualview.chains.schedule import ConvergenceStatus, Length, Schedule
 
-_CELLS = 20
+_CELLS = 10
 
 
 class Watcher(ABC):
@@ -111,9 +111,9 @@ class Bar(Watcher):
         left, words = self._left(seconds)
         running = self._clusters[self._runs & (self._iterations > 0)]
         clusters = ", ".join(str(k) for k in running[:8]) or "–"
-        took = f", {seconds:.0f} s{words}" if math.isfinite(self._began) else ""
+        took = f"{words}{seconds:.0f} s, " if math.isfinite(self._began) else ""
         done = seconds / (seconds + left) if seconds + left > 0 and math.isfinite(left) else 0.0
-        self._write(f"{self._count()}, {look_text(self._look)}clusters {clusters}{took}", done, end)
+        self._write(f"{took}{self._count()}, {look_text(self._look)}clusters {clusters}", done, end)
 
     def _count(self) -> str:
         """How far the chain is that has made the least, and where it ends, if that is known."""
@@ -132,7 +132,7 @@ class Bar(Watcher):
         left = max(0.0, (wanted * int(self._runs.sum()) - done) * seconds / new)
         if self._max_time - seconds < left:
             left, at_most = max(0.0, self._max_time - seconds), True
-        return left, f", {'at most' if at_most else 'about'} {left:.0f} s to go"
+        return left, f"{'at most' if at_most else 'about'} {left:.0f} s to go after "
 
     def _write(self, words: str, done: float, end: str) -> None:
         filled = int(_CELLS * done)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dualview.chains.checkpoint import ChainFiles
 
 _FORMAT = "dualview run"
+_LOCKED = 1 << 20  # the place of the byte that Windows locks, far beyond what the file says
 UNTIL_GOOD = "until converged"  # in place of a number of iterations
 _VERSION = (
     3  # also counts samplers: chains that another one began would continue with other numbers
@@ -34,7 +35,7 @@ def versions() -> dict[str, str]:
 def _readable_manifest(folder: Path) -> dict[str, Any]:
     """A folder's manifest as it is; empty if it cannot be read: whoever needs it says why."""
     try:
-        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     is_ours = isinstance(manifest, dict) and manifest.get("format") == _FORMAT
@@ -104,6 +105,7 @@ def _lock(file: IO[str]) -> None:
         import msvcrt
 
         try:
+            file.seek(_LOCKED)
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
         except OSError as error:
             raise BlockingIOError from error
@@ -131,7 +133,7 @@ class RunFolder:
         """Why a chain failed in an earlier sitting; None where it did not."""
         path = self._failure_file(index)
         try:
-            return path.read_text() if path.exists() else None
+            return path.read_text(encoding="utf-8") if path.exists() else None
         except (OSError, ValueError) as error:
             raise FileError(f"{path} cannot be read ({error}).") from error
 
@@ -153,7 +155,7 @@ class RunFolder:
                 )
             return None
         try:
-            manifest = json.loads(path.read_text())
+            manifest = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise FileError(
                 f"{path} cannot be read ({error}): it is damaged. Use another folder."
