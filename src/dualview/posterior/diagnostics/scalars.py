@@ -96,7 +96,7 @@ def _spread_evenly(n: int, most: int) -> NDArray[np.integer]:
 def _stride(drawn: NDArray[Any], wanted: int) -> int:
     """Every how many draws of each chain (chain, draw, …) make about as many as are wanted."""
     n_chains, n_draws = drawn.shape[:2]
-    return max(1, int(n_draws) // max(_LEAST_DRAWS, wanted // int(n_chains)))
+    return max(1, int(n_draws // max(_LEAST_DRAWS, wanted // n_chains)))
 
 
 def _halves(drawn: NDArray[Any]) -> NDArray[Any]:
