@@ -145,15 +145,19 @@ def test_guides_are_short_and_lead_to_what_is_behind_them():
         assert f"]({page}" in pages[guide.removesuffix(".md")], f"{guide} has no link to {page}"
 
 
-def test_a_page_is_listed_by_the_first_sentence_of_its_text():
+def test_a_page_is_listed_by_the_first_words_of_its_text():
     sys.path.insert(0, str(DOCS / "_extensions"))
     try:
-        from llms import first_paragraph, first_sentence
+        from llms import first_paragraph, opening
     finally:
         sys.path.pop(0)
     page = publish_doctree("Title\n=====\n\n.. note:: Aside.\n\nWhat it says:\none. Two.\n")
-    assert first_sentence(first_paragraph(page)) == "What it says: one."
-    assert first_sentence("A version, 0.1 or so. `fit` fits.") == "A version, 0.1 or so."
+    assert first_paragraph(page) == "What it says: one. Two."
+    assert opening("Who? They. " + 60 * "x" + ". More.") == "Who? They. " + 60 * "x" + "."
+    assert (
+        opening(f"A version, 0.1 or so{60 * '.'} `fit` fits.") == f"A version, 0.1 or so{60 * '.'}"
+    )
+    assert opening("") == ""
     assert first_paragraph(publish_doctree("Title\n=====\n")) == ""
 
 

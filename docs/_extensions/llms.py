@@ -1,4 +1,4 @@
-"""``llms.txt``: every page of the site with its first sentence, for language models
+"""``llms.txt``: every page of the site with its first words, for language models
 (https://llmstxt.org)."""
 
 import re
@@ -10,6 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.typing import ExtensionMetadata
 
+_SHORT = 60  # letters
 _ASIDE = nodes.Admonition | nodes.entry | nodes.list_item
 
 
@@ -20,9 +21,12 @@ def first_paragraph(page: nodes.document) -> str:
     return "" if found is None else " ".join(found.astext().split())
 
 
-def first_sentence(text: str) -> str:
-    """Up to the first point, question or exclamation mark that a new sentence follows."""
-    return re.split(r"(?<=[.?!]) (?=[A-Z`])", text, maxsplit=1)[0]
+def opening(text: str) -> str:
+    """The first sentence of a text, and those after it while they are short together."""
+    said, *others = re.split(r"(?<=[.?!]) (?=[A-Z`])", text)
+    while others and len(said) < _SHORT:
+        said = f"{said} {others.pop(0)}"
+    return said
 
 
 def below(env: BuildEnvironment, page: str) -> Iterator[str]:
@@ -48,7 +52,7 @@ def listing(app: Sphinx) -> str:
 
 
 def _line(app: Sphinx, page: str) -> str:
-    said = first_sentence(first_paragraph(app.env.get_doctree(page)))
+    said = opening(first_paragraph(app.env.get_doctree(page)))
     title = app.env.titles[page].astext()
     link = f"- [{title}]({app.builder.get_target_uri(page)})"
     return f"{link}: {said}" if said else link
