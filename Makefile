@@ -59,7 +59,7 @@ warm-table+agreement warm-features+pooled: $(VENV)/ready
 	$(BIN)/python tests/warm_up.py $(subst +, ,$(@:warm-%=%))
 
 test-slow: $(VENV)/ready
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "slow or paper" --resume .slow_passed
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "slow or paper" --resume=.slow_passed
 
 # Numba's cache does not distinguish code with checks from code without, so this code has its own cache.
 test-bounds: $(VENV)/ready

@@ -1,6 +1,6 @@
 """Tests that have passed need not run again while what they depend on stays as it is.
 
-``pytest --resume FILE`` leaves out the tests that FILE says have passed with the same code, and
+``pytest --resume=FILE`` leaves out the tests that FILE says have passed with the same code, and
 writes down those that pass now, so that a run of hours which was cut short continues where it
 stopped. Code is the same if each byte is: of the file of the test, of the modules that it imports,
 of those that these import, and so on, of the settings of pytest, and the versions of Python and of

@@ -90,3 +90,12 @@ def test_what_failed_is_not_written_down(tmp_path):
     record = json.loads(path.read_text()) | {"code": "of before"}
     path.write_text(json.dumps(record) + "\n")
     assert not Ledger(path).passed
+
+
+def test_make_says_it_so_that_pytest_knows_it():
+    """A value that stands alone looks like a path, in whose place pytest looks for options."""
+    makefile = (ROOT / "Makefile").read_text()
+    (line,) = [line for line in makefile.splitlines() if '-m "slow or paper"' in line]
+    options = line.split('-m "slow or paper"')[1].split()
+    assert options[0].startswith("--resume=")
+    assert all(option.startswith("-") for option in options)
