@@ -23,7 +23,7 @@ WANTED = {  # what is done without an extra, and the extra that the error names
     "cli": "from dualview.cli import main; raise SystemExit(main(['--help']))",
     "plots": "import dualview as dv; dv.plots.require_matplotlib()",
     "report": "import dualview as dv; dv.report.write_report('.')",
-    "tables": "from pathlib import Path; from dualview.inputs.tables import read_table; "
+    "tables": "from pathlib import Path; from dualview.inputs.table_files import read_table; "
     "read_table(Path('t.parquet'))",
     "formulas": "import dualview as dv; import pandas as pd; "
     "dv.fit('y ~ t | u', pd.DataFrame({'y': [1.5], 't': [1], 'u': [1]}))",

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import dualview as dv
 from dualview.errors import FileError, InputError
-from dualview.inputs import tables
+from dualview.inputs import table_files
 from dualview.inputs.sharding import shard_tables
 from dualview.settings import Columns
 
@@ -95,7 +95,7 @@ def test_tables_in_pieces_give_the_same_as_a_behavior(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where a thread begins in one piece and ends in the next."""
-    monkeypatch.setattr(tables.pieces_of, "__defaults__", (5,))
+    monkeypatch.setattr(table_files.pieces_of, "__defaults__", (5,))
     users = pd.DataFrame(features, columns=["a", "b"]).assign(
         user=[f"u{i}" for i in range(N_USERS)]
     )

@@ -20,7 +20,8 @@ from dualview.behaviors.ids import Rows, id_text
 from dualview.checks import check_range, column_names, listed, numbers, whole_number
 from dualview.errors import InputError
 from dualview.inputs.features import counts_from, row_ids
-from dualview.inputs.tables import numeric, pieces_of
+from dualview.inputs.table_files import pieces_of
+from dualview.inputs.tables import numeric
 from dualview.settings import Columns
 from dualview.shards import Shards
 from dualview.shards.writing import ShardWriter

@@ -22,7 +22,8 @@ from dualview.errors import FileError
 from dualview.files.reading import readable_json
 from dualview.files.spreadsheets import match_names, unescape_table
 from dualview.forum.scores import accuracy
-from dualview.inputs.tables import numeric, read_table
+from dualview.inputs.table_files import read_table
+from dualview.inputs.tables import numeric
 from dualview.words.report import THREADS, Vocabulary
 
 Array = NDArray[np.float64]

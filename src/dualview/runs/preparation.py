@@ -13,7 +13,7 @@ from dualview.errors import DualViewError, InputError
 from dualview.files.reading import copy_stream, is_stream
 from dualview.files.writing import check_place, make_folder, write_whole, wrote
 from dualview.inputs.sharding import shard_tables
-from dualview.inputs.tables import read_table
+from dualview.inputs.table_files import read_table
 from dualview.settings import Columns
 
 _WIDTH = 80  # of a reason in the printed codebook; the file has it whole

@@ -33,8 +33,8 @@ _BY_USER = {"z", "z_behavior", "z_tables", "agrees", "latent"}
 _N_DOUBTFUL, _N_DOUBTFUL_PAIRS = 20, 10
 _NEARLY = 0.05  # the error that a probability can have of which nothing is asked
 _MOST_COEFFICIENTS, _MOST_USERS = 2000, 200  # among which these are looked for
-_DRAWS = 4000  # of all chains together, about, and at least so many of each:
-_LEAST_DRAWS = 100
+_DRAWS = 4000  # about, of all chains together
+_LEAST_DRAWS = 100  # of each chain
 
 
 def group_of(name: str) -> Group:
@@ -89,7 +89,7 @@ def _first_pairs(users: NDArray[np.integer], doubt: Array, n_pairs: int) -> Pair
 
 
 def _spread_evenly(n: int, most: int) -> NDArray[np.integer]:
-    """Up to so many of n positions, evenly spaced."""
+    """At most this many of the positions 0 to n − 1, evenly spaced."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
 
 
