@@ -188,7 +188,6 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     with readable_json(path, "Restore it, or delete it.") as content:
-        pass
-    if not isinstance(content, dict):
-        raise FileError(f"{path} must hold a JSON object; it holds {type(content).__name__}.")
+        if not isinstance(content, dict):
+            raise TypeError(f"it must hold a JSON object; it holds {type(content).__name__}")
     return content
