@@ -35,6 +35,7 @@ from dualview.posterior.checks.checking import checks_of
 from dualview.posterior.checks.model_checks import Checks
 from dualview.posterior.observations import observations_of
 from dualview.posterior.partition import DEFAULT, limits_in_fit
+from dualview.posterior.partition.averages import profiles_of
 from dualview.posterior.summaries import ClusterTable, summarize
 from dualview.predictions import Placement, Predictions
 from dualview.settings import Gibbs, Variational
@@ -439,6 +440,50 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         """
         check_is_fitted(self, "posterior_")
         return ClusterTable.of(summarize(self.posterior_))
+
+    def profiles(
+        self, clusters: Any = None, against: Any = None, *, probability: float = 0.95
+    ) -> pd.DataFrame:
+        """What the members of each estimated cluster are like on average, with its uncertainty, and
+        how clusters differ.
+
+        In each draw the parameters of the components that the members then have are averaged over
+        them; so it does not matter how a draw numbers its components, and doubts about who belongs
+        together widen the intervals. Of numbers these are means, of skewed counts typical counts
+        (the mean of ln(1 + count), as a count), of columns with levels the probability of each
+        level, and of the latent behavior the members' own vectors.
+
+        Columns of the frame: cluster, column, level, quantity; mean, sd, median, low, high: of the
+        average, or of the contrast; above: the probability that the cluster's average is larger
+        than that of ``against``, by default that of all users (draws in which both are the same
+        count half); standardized: the posterior mean of the same difference in standard deviations
+        of the column among all users. Clusters have the rows of the columns that distinguish them
+        most, by the absolute value of ``standardized``, first.
+
+        Parameters
+        ----------
+        clusters : int, "everybody" or list of these, optional
+            Clusters, as ``labels_`` numbers them; all by default.
+        against : int or "everybody", optional
+            Tell the contrasts with this cluster, or with the average over all users, in place of
+            the averages themselves.
+        probability : float
+            Probability of the intervals.
+
+        Examples
+        --------
+        >>> import dualview as dv
+        >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+        >>> model = dv.DualViewMixture(2, engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+        >>> model = model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
+        >>> sorted(model.profiles(0)["column"])
+        ['latent', 'x0', 'x1']
+        >>> found = model.profiles(0, against=1).set_index("column")
+        >>> bool((found["low"] < found["mean"]).all())
+        True
+        """
+        check_is_fitted(self, "posterior_")
+        return profiles_of(self.posterior_, self.labels_, clusters, against, probability)
 
     def fit_predict(self, X: Any = None, y: Any = None) -> Labels:
         """Fit and return the partition estimate."""

@@ -9,6 +9,7 @@ from dualview.plots.checks import checks, ranks
 from dualview.plots.levels import levels
 from dualview.plots.partition import clusters, similarity
 from dualview.plots.predictive import calibration, predictions
+from dualview.plots.profiles import profiles
 from dualview.plots.users import features, latent, overview
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "levels",
     "overview",
     "predictions",
+    "profiles",
     "ranks",
     "require_matplotlib",
     "similarity",

@@ -15,6 +15,7 @@ from scipy.stats import rankdata
 
 from dualview.checks import interval_ends
 from dualview.posterior.draws.fit_facts import FitFacts
+from dualview.posterior.partition.averages import UserAverages, share_above
 from dualview.posterior.prediction.user_features import features_of
 
 Array = NDArray[np.float64]
@@ -31,7 +32,8 @@ class MeanLatent:
     median, low, high : float
         Posterior median and central interval.
     above : float
-        Probability that it is larger than the mean of all users.
+        Probability that it is larger than the mean of all users; draws in which the two are the
+        same count half.
     """
 
     median: float
@@ -117,12 +119,11 @@ def separation(ranks: Array, labels: Labels) -> Array:
 
 def mean_latent(draws: Array, users: Users, probability: float = 0.95) -> MeanLatent:
     """The mean latent coefficient of some users, from draws (S, U) of everybody's."""
-    own = draws[:, users].mean(axis=1)
+    averages = UserAverages(draws[:, :, None])
+    away = averages.between(users, np.arange(draws.shape[1]))
     low_end, high_end = interval_ends(probability)
-    low, median, high = np.quantile(own, [low_end, 0.5, high_end])
-    return MeanLatent(
-        float(median), float(low), float(high), float((own > draws.mean(axis=1)).mean())
-    )
+    low, median, high = np.quantile(averages.over(users), [low_end, 0.5, high_end])
+    return MeanLatent(float(median), float(low), float(high), float(share_above(away)[0]))
 
 
 def table_profile(post: FitFacts, users: Users) -> dict[str, Any]:
