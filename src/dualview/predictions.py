@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from dualview.behaviors.families import Mixture, NormalMixture
 from dualview.behaviors.naming import is_several
 from dualview.behaviors.records import Forecast
 from dualview.checks import listed, whole_number
+from dualview.columns import Cells
 from dualview.errors import InputError
 from dualview.inputs.features import feature_names
 from dualview.inputs.from_long import is_table
@@ -21,8 +23,10 @@ from dualview.inputs.new_users import among_new_users, new_features, new_ids
 from dualview.posterior import Posterior
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.imputation import Imputation, imputed_of_fit, imputed_of_new
+from dualview.posterior.prediction.looks import Looks
 from dualview.posterior.prediction.new_outcomes import outcomes, outcomes_given
 from dualview.posterior.prediction.new_users import NewUsers
+from dualview.posterior.prediction.user_features import Features
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -35,10 +39,26 @@ class Placement:
 
     def __init__(self, posterior: Posterior) -> None:
         self.posterior = posterior
+        self._last: tuple[Cells, ReferenceType[Looks]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"posterior": self.posterior, "_last": None}
 
     @cached_property
     def candidates(self) -> Candidates:
         return Candidates(self.posterior)
+
+    def looks(self, cells: Cells) -> Looks:
+        """Those of users with these cells; the same ones again while there is a prediction that
+        has them."""
+        last, found = self._last, None
+        if last is not None and last[0].equals(cells):
+            found = last[1]()
+        if found is None:
+            own = cells.take(np.arange(cells.n_users))  # which stay as they are
+            found = Looks(self.candidates, Features.of(self.posterior, own.data), own.n_users)
+            self._last = own, ref(found)
+        return found
 
 
 class Predictions:
@@ -335,7 +355,7 @@ class Predictions:
 
     def _new_users(self, X: Any, behavior: Any, unknown: Unknown = "error") -> NewUsers:
         post, fitted = self.posterior_, self.behavior_
-        x = None
+        x, looks = None, None
         if post.has_features:
             if X is None:
                 raise InputError(
@@ -343,6 +363,7 @@ class Predictions:
                 )
             features = new_features(self, post, X, unknown)
             x, n_users = features.seen, len(features)
+            looks = self._kept_placement().looks(features.cells) if n_users else None
             behavior = (
                 behavior if fitted is None else among_new_users(fitted, behavior, features.ids)
             )
@@ -370,7 +391,7 @@ class Predictions:
             if behavior is None
             else self._fitted_behavior().evidence(behavior, *self._known(), n_users)
         )
-        return NewUsers(self._candidates(), x, n_users, evidence)
+        return NewUsers(self._candidates(), x, n_users, evidence, looks)
 
     def _n_new(self, behavior: Any) -> int:
         """Number of users who are new to a fit without features: by their ids, or those behind the
@@ -385,6 +406,9 @@ class Predictions:
 
     def _candidates(self) -> Candidates:
         """Made when first asked for, and kept with the posterior it belongs to."""
+        return self._kept_placement().candidates
+
+    def _kept_placement(self) -> Placement:
         if self._placement.posterior is not self.posterior_:
             self._placement = Placement(self.posterior_)
-        return self._placement.candidates
+        return self._placement

@@ -1,6 +1,7 @@
 """New users with missing cells, intervals and categories: against fits that include them, and
 against integrals."""
 
+import pickle
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +14,14 @@ from scipy.stats import norm
 
 import dualview as dv
 from checks import ACCEPT
+from dualview.behaviors.families import base as mixtures
 from dualview.columns import Columns
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.data import Data
 from dualview.inputs.fits import fit_model
 from dualview.inputs.parameters import Parameters
 from dualview.inputs.problem import build_model
+from dualview.posterior.prediction import looks
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.new_users import NewUsers
 from dualview.posterior.prediction.user_features import Features
@@ -264,6 +267,74 @@ def test_batches_of_new_users_change_nothing(fitted: dv.DualViewMixture) -> None
     np.testing.assert_allclose(
         [fitted.predict_proba(TABLE.iloc[[i]])[0] for i in range(len(TABLE))], whole, rtol=1e-9
     )
+
+
+def one_at_a_time(model: dv.DualViewMixture, level: float) -> dict[str, np.ndarray]:
+    """What is predicted of the users of the table, from each one's own weights of all rows."""
+    post = model.posterior_
+    rows, x = Candidates(post), Features.of(post, CODEBOOK.cells(TABLE).data)
+    means, sds = rows.latent.means[:, 0], np.sqrt(rows.latent.covariances[:, 0, 0])
+    found: dict[str, list[Any]] = {"clusters": [], "score": [], "mean": [], "below": []}
+    for user in range(len(TABLE)):
+        weights = np.log(rows.weight / rows.total[rows.draw])
+        weights = weights + rows.log_features(x[user : user + 1], 1)[0]
+        found["score"].append(logsumexp(weights) - np.log(rows.n_draws))
+        weights = np.exp(weights - logsumexp(weights))
+        found["clusters"].append(weights @ rows.overlap)
+        found["mean"].append(weights @ means)
+        found["below"].append(weights @ norm.cdf(level, means, sds))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+@pytest.mark.parametrize("n_kept", [10**8, 5, 1], ids=["one page", "pages", "a user a page"])
+@pytest.mark.parametrize("n_at_once", [10**8, 2], ids=["one batch", "batches"])
+def test_users_together_are_what_each_is_alone(
+    fitted: dv.DualViewMixture, monkeypatch: pytest.MonkeyPatch, n_kept: int, n_at_once: int
+) -> None:
+    """Whatever is kept of them, and in whatever batches they come."""
+    rows = Candidates(fitted.posterior_)
+    monkeypatch.setattr(looks, "_KEPT", n_kept * len(rows))
+    monkeypatch.setattr(looks, "MOST_CELLS", n_at_once * len(rows))
+    monkeypatch.setattr(mixtures, "_CELLS", 3 * len(rows))
+    expected, latent = one_at_a_time(fitted, 0.4), fitted.predict_latent(TABLE)
+    found = {
+        "clusters": fitted.predict_proba(TABLE),
+        "score": fitted.score_samples(TABLE),
+        "mean": latent.mean,
+        "below": latent.cdf(np.full(len(TABLE), 0.4)),
+    }
+    expected["score"] -= fitted.posterior_.spec.units["features"].log_volume
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-10, atol=1e-10, err_msg=name)
+    np.testing.assert_allclose(latent.cdf(latent.interval(0.8)[:, 1]), 0.9, atol=1e-10)
+
+
+def test_features_of_the_same_users_are_looked_at_once(
+    fitted: dv.DualViewMixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as there is a prediction of them; other cells are other users."""
+    seen: list[int] = []
+    plain = Candidates.log_features
+
+    def counted(self: Candidates, x: Any, n_users: int) -> np.ndarray:
+        seen.append(n_users)
+        return plain(self, x, n_users)
+
+    monkeypatch.setattr(Candidates, "log_features", counted)
+    table = TABLE.copy()
+    latent = fitted.predict_latent(table)
+    probabilities = fitted.predict_proba(table)
+    mean, _ = latent.mean, latent.interval()
+    assert sum(seen) == len(table)
+    table.loc[0, "height"] += 1.0
+    assert not np.array_equal(fitted.predict_proba(table)[0], probabilities[0])
+    assert sum(seen) == 2 * len(table)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_latent(TABLE).mean, mean)
+    del latent
+    for n in (4, 5):
+        np.testing.assert_array_equal(fitted.predict_proba(TABLE), probabilities)
+        assert sum(seen) == n * len(table)
 
 
 def test_complete_rows_are_what_they_were_beside_others() -> None:

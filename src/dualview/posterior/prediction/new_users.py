@@ -7,9 +7,9 @@ draw i), the sum over its clusters and a new cluster, whose mean and precision a
 """
 
 import warnings
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,12 @@ from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence, 
 from dualview.errors import DataWarning, InputError
 from dualview.numerics.linalg import log_determinants, solved, times
 from dualview.posterior.prediction.candidates import SEED, Candidates
+from dualview.posterior.prediction.looks import Looks
 from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws
 from dualview.posterior.prediction.user_features import Features, Opened
-from dualview.views.gaussian.block import MOST_CELLS
 
 Array = NDArray[np.float64]
+Answer = TypeVar("Answer")
 
 _KEPT = 50_000_000  # numbers kept, of each kind, of new users who are asked for again
 _FEW = 50  # an effective number of draws below this is worth a warning
@@ -105,6 +106,23 @@ class ClustersOf(NamedTuple):
         return features.fill(rng, self.rows, self.weights, self.x, columns)
 
 
+class Kept(Generic[Answer]):
+    """What was asked for last, by what was asked, and of no more than so many. It holds nobody who
+    could answer: those who keep it are let go, with all that they hold, once nobody needs them."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._found = max(1, most), OrderedDict[Any, Answer]()
+
+    def get(self, asked: Any, answer: Callable[[], Answer]) -> Answer:
+        """The answer, which is worked out if it is not there."""
+        if asked not in self._found:
+            if len(self._found) == self._most:
+                self._found.popitem(last=False)
+            self._found[asked] = answer()
+        self._found.move_to_end(asked)
+        return self._found[asked]
+
+
 class NewUsers:
     """J new users with features x, and what is known of their observations."""
 
@@ -114,24 +132,21 @@ class NewUsers:
         x: Features | None,
         n_users: int,
         evidence: Evidence | SampledEvidence | None = None,
+        looks: Looks | None = None,
     ) -> None:
+        """looks: those of x, where other predictions of the same users have them too."""
         self._candidates = candidates
         self._x = x
         self._n = n_users
         self._evidence = evidence
-        self._warned = False
+        self._looks = Looks(candidates, x, n_users) if looks is None else looks
+        self._warned, self._looked_at = False, np.zeros(n_users, dtype=np.bool_)
         self._customers = candidates.customers(candidates.weight, candidates.total)
         n_dims = candidates.latent.n_dims
         n_rows, n_numbers = len(candidates), 1 + n_dims + n_dims**2
-        self._log_features: Callable[[int], Array] = lru_cache(max(1, _KEPT // n_rows))(
-            self._log_features_of
-        )
-        self._imputed: Callable[[int, tuple[int, ...]], Imputed] = lru_cache(
-            max(1, _KEPT // (2 * n_numbers * candidates.n_draws))
-        )(self._impute_from)
-        self._given: Callable[[int], Given] = lru_cache(max(1, _KEPT // (n_numbers * n_rows)))(
-            self._given_one
-        )
+        self._features: Kept[Array] = Kept(_KEPT // n_rows)
+        self._imputed: Kept[Imputed] = Kept(_KEPT // (2 * n_numbers * candidates.n_draws))
+        self._given: Kept[Given] = Kept(_KEPT // (n_numbers * n_rows))
 
     def __len__(self) -> int:
         return self._n
@@ -149,47 +164,43 @@ class NewUsers:
         """The noise precision of each row's cluster, or of a new user in it, (R,)."""
         return self._candidates.noise(noise)
 
-    @property
-    def _batch(self) -> int:
-        return max(1, MOST_CELLS // self.n_rows)
-
-    def _by_features(self, users: slice) -> Array:
-        """ln of (prior weight × density of the features), (J, R)."""
-        x = None if self._x is None else self._x[users]
-        n = len(range(*users.indices(self._n)))
-        return self._candidates.log_prior + self._candidates.log_features(x, n)
+    def _batches(self) -> Iterator[slice]:
+        """All users, as many as are worked on at a time."""
+        for first in range(0, self._n, self._looks.batch):
+            yield slice(first, min(first + self._looks.batch, self._n))
 
     def _log_weights(self, users: slice) -> Array:
         """ln of the joint weight of (draw, cluster by features), (J, R), summing to one over R for
         each user."""
-        log_looks = self._by_features(users)
-        if self._evidence is not None:
-            log_marginal = np.asarray(np.broadcast_to(self._observed(users)[0].T, log_looks.shape))
-            if self._customers is None:
-                log_looks = log_looks + log_marginal
-            else:
-                log_looks = self._customers.looking(log_looks, log_marginal)
+        looks = self._looks.of(users)
+        if self._evidence is None:
+            return looks.normalized
+        log_looks = looks.log_weights
+        log_marginal = np.asarray(np.broadcast_to(self._observed(users)[0].T, log_looks.shape))
+        if self._customers is None:
+            log_looks = log_looks + log_marginal
+        else:
+            log_looks = self._customers.looking(log_looks, log_marginal)
         return _normalised(log_looks.T).T
 
-    def _log_features_of(self, user: int) -> Array:
-        """ln p(features of a new user | row), (R,)."""
+    def _log_features(self, user: int) -> Array:
+        """ln p(features of a new user | row), (R,), kept for when it is asked for again."""
         x = None if self._x is None else self._x[user : user + 1]
-        return np.asarray(self._candidates.log_features(x, 1)[0])
+        return self._features.get(user, lambda: np.asarray(self._candidates.log_features(x, 1)[0]))
 
     def given_one(self, user: int) -> Given:
         """Everything that is known of one of the new users, kept for when it is asked for again."""
-        return self._given(user)
-
-    def _given_one(self, user: int) -> Given:
-        return self.given(slice(user, user + 1))
+        return self._given.get(user, lambda: self.given(slice(user, user + 1)))
 
     def given(self, users: slice) -> Given:
         """Everything that is known of some of the new users, in the rows of their clusters by
         behavior."""
-        log_weights = self._by_features(users)
+        looks, (log_marginal, means, covariances) = self._looks.of(users), self._observed(users)
+        if self._customers is None and self._evidence is None:
+            return Given(looks.normalized.T, means, covariances)
+        log_weights = looks.log_weights
         if self._customers is not None:
             log_weights = self._customers.acting(log_weights)
-        log_marginal, means, covariances = self._observed(users)
         return Given(_normalised(log_weights.T + log_marginal), means, covariances)
 
     def _observed(self, users: slice) -> tuple[Array, Array, Array]:
@@ -233,10 +244,13 @@ class NewUsers:
         return np.stack(vectors, axis=1), np.stack(log_likelihoods, axis=1)
 
     def _warn_of_few_draws(self, users: slice, log_weights: Array) -> None:
+        if self._warned or self._looked_at[users].all():
+            return
+        self._looked_at[users] = True
         by_draw = np.add.reduceat(np.exp(log_weights), self._candidates.first, axis=1)
         effective = 1.0 / (by_draw**2).sum(axis=1)
         few = np.flatnonzero(effective < min(_FEW, 0.1 * self._candidates.n_draws))
-        if len(few) and not self._warned:
+        if len(few):
             self._warned = True
             names = ", ".join(str(users.start + j) for j in few[:5]) + (
                 " and more" if len(few) > 5 else ""
@@ -273,8 +287,7 @@ class NewUsers:
         where one can be opened."""
         overlap = self._candidates.overlap
         result = np.empty((self._n, overlap.shape[1]))
-        for first in range(0, self._n, self._batch):
-            users = slice(first, min(first + self._batch, self._n))
+        for users in self._batches():
             log_weights = self._log_weights(users)
             self._warn_of_few_draws(users, log_weights)
             result[users] = np.exp(log_weights) @ overlap
@@ -289,9 +302,8 @@ class NewUsers:
         times the base's density.
         """
         result = np.empty(self._n)
-        for first in range(0, self._n, self._batch):
-            users = slice(first, min(first + self._batch, self._n))
-            result[users] = logsumexp(self._by_features(users), axis=1)
+        for users in self._batches():
+            result[users] = self._looks.of(users).log_sums
         return np.asarray(result - np.log(self._candidates.n_draws))
 
     def latent(self) -> NormalMixture | VectorMixture | WeightedDraws:
@@ -316,10 +328,11 @@ class NewUsers:
     def imputed(self, seed: int, members: tuple[int, ...]) -> "Imputed":
         """:meth:`impute` from a seed, kept for the next outcome that the same users have a part
         in."""
-        return self._imputed(seed, members)
 
-    def _impute_from(self, seed: int, members: tuple[int, ...]) -> "Imputed":
-        return self.impute(np.random.default_rng([seed, *members]), np.array(members))
+        def impute() -> Imputed:
+            return self.impute(np.random.default_rng([seed, *members]), np.array(members))
+
+        return self._imputed.get((seed, members), impute)
 
     def impute(self, rng: np.random.Generator, members: NDArray[np.intp]) -> "Imputed":
         """Clusters of some new users together, one after the other, in every draw.

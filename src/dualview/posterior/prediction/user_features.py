@@ -65,6 +65,16 @@ class FeatureRows:
         """ln p(features of user j | row), (J, R); cells that are missing are integrated out."""
         return np.asarray(self.log_by_table(x, n_users, 1, log_weights)[0])
 
+    def by_lacking(self, x: Features) -> NDArray[np.intp]:
+        """The users (J,) in an order in which those who lack the same cells are together: some
+        kinds work on these at once."""
+        lacks = np.zeros((len(x), 0), dtype=np.bool_)
+        for block, own in zip(self.blocks, x.cells, strict=True):
+            of_block = np.zeros((len(x), len(block.columns)), dtype=np.bool_)
+            of_block[block.unknown(own)] = True
+            lacks = np.hstack([lacks, of_block])
+        return np.lexsort(lacks.T) if lacks.size else np.arange(len(x))
+
     def opened(
         self,
         rng: np.random.Generator,
