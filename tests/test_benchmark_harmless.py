@@ -1,5 +1,6 @@
 """The controls: what is permuted, what is kept, and what the table says."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,7 @@ def test_a_run_keeps_what_it_has_and_continues(
 ) -> None:
     from benchmarks.harmless import run as running
     from benchmarks.harmless import trials
-    from benchmarks.harmless.rows import Kept
+    from benchmarks.harmless.rows import CONTINUED, Kept
     from benchmarks.harmless.tables import markdown
 
     monkeypatch.setitem(trials.SETS, "small", small_study)
@@ -138,6 +139,7 @@ def test_a_run_keeps_what_it_has_and_continues(
 
     def killed(task: Any) -> Any:
         if task.model == "agreement":
+            (task.folder / task.model).mkdir()  # the checkpoint of a fit that has begun
             raise KeyboardInterrupt
         return whole(task)
 
@@ -153,6 +155,8 @@ def test_a_run_keeps_what_it_has_and_continues(
     running.run(plan, kept, lambda: tables.append(markdown(kept.rows)))
     assert asked == ["agreement", "link", "stacked"]
     assert not [own.note for own in kept.rows.values() if own.failed]
+    assert [key[-1] for key, own in kept.rows.items() if own.note == CONTINUED] == ["agreement"]
+    assert len(re.findall(r"\| over \d", tables[-1])) == 2  # its own, and those of the stack
     again = Kept(path)
     assert [key[-1] for key in again.rows] == list(running.MODELS)
     for key, own in kept.rows.items():

@@ -17,6 +17,7 @@ from benchmarks.worth.sets import Array
 from dualview.files.writing import make_folder, write_whole
 
 Key = tuple[str, str, int, str]
+CONTINUED = "continued after an interruption"  # the note of a fit some of whose seconds are unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,8 @@ class Row:
 
     nll: the mean over units. seconds: of CPU. passed: the verdict, and r_hat, the largest R-hat;
     simple models pass, without an R-hat. limit: seconds that the fit was allowed. note: weights of
-    a stack, or why there is no result. units (n,): NLL of each, NaN where nothing was asked.
+    a stack, that seconds are missing, or why there is no result. units (n,): NLL of each, NaN where
+    nothing was asked.
     """
 
     set: str

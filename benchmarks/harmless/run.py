@@ -16,7 +16,7 @@ import numpy as np
 
 import dualview as dv
 from benchmarks import agreement
-from benchmarks.harmless.rows import Kept, Key, Row
+from benchmarks.harmless.rows import CONTINUED, Kept, Key, Row
 from benchmarks.harmless.trials import Source, Trial
 from benchmarks.worth.sets import Array
 
@@ -139,15 +139,24 @@ def _run(task: Task, trial: Trial) -> tuple[Array, float, bool, float, str]:
         note = ", ".join(f"{name} {weight:.2f}" for name, weight in stack.weights.items())
         return units, time.process_time() - began, *_verdict(fits.values()), note
     trial.fit(**MIXTURES[task.model], **task.plan.settings | _SHORT, n_jobs=1)  # compiles
+    was_cut_short = (
+        task.folder.joinpath(task.model).exists() and not _path(task, task.model).exists()
+    )
     began = time.process_time()
     model = _fit(task, trial, task.model)
-    return trial.nll(model), time.process_time() - began, *_verdict([model]), ""
+    seconds, note = time.process_time() - began, CONTINUED if was_cut_short else ""
+    return trial.nll(model), seconds, *_verdict([model]), note
 
 
 def _fitted(task: Task, trial: Trial, model: str) -> dv.DualViewMixture:
     """The mixture whose row there is, or a new one."""
-    path = task.folder / f"{model}.joblib"
+    path = _path(task, model)
     return joblib.load(path) if path.exists() else _fit(task, trial, model)
+
+
+def _path(task: Task, model: str) -> Path:
+    """The file of a fit that has ended."""
+    return task.folder / f"{model}.joblib"
 
 
 def _fit(task: Task, trial: Trial, model: str) -> dv.DualViewMixture:
@@ -158,7 +167,7 @@ def _fit(task: Task, trial: Trial, model: str) -> dv.DualViewMixture:
         | task.plan.settings,
         checkpoint=task.folder / model,
     )
-    path = task.folder / f"{model}.joblib"
+    path = _path(task, model)
     joblib.dump(fit, path.with_suffix(".new"))
     path.with_suffix(".new").replace(path)  # whole, or not there
     return fit

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.harmless.controls import CONTROLS
-from benchmarks.harmless.rows import Key, Row
+from benchmarks.harmless.rows import CONTINUED, Key, Row
 from benchmarks.harmless.run import MIXTURES, MODELS, STACKED
 from benchmarks.worth.scores import Gap, mean_when_asked
 from benchmarks.worth.sets import Array
@@ -80,16 +80,12 @@ class Cell:
             return None
         return Difference.between(self.of[model], self.of[rival])
 
-    def seconds(self, model: str) -> float:
+    def seconds(self, model: str) -> str:
         """CPU seconds of a split, a mean; of a stack, those of its fits included."""
         parts = (*MIXTURES, STACKED) if model == STACKED else (model,)
-        return float(
-            sum(
-                np.mean([row.seconds for row in own.values()])
-                for part in parts
-                if (own := self.of[part])
-            )
-        )
+        rows = [list(own.values()) for part in parts if (own := self.of[part])]
+        least = "over " if any(row.note == CONTINUED for own in rows for row in own) else ""
+        return f"{least}{sum(np.mean([row.seconds for row in own]) for own in rows):.1f}"
 
     def verdict(self, model: str) -> str:
         """How many verdicts passed; marked, if some did not."""
@@ -118,7 +114,7 @@ class Cell:
                 WORDS.get(model, model),
                 f"{nll:.3f}" if own else "",
                 *(str(self.difference(model, rival) or "") for rival in ("single", "mean")),
-                f"{self.seconds(model):.1f}" if own else "",
+                self.seconds(model) if own else "",
                 self.verdict(model),
                 _r_hat_text(r_hat),
             ]
