@@ -207,7 +207,7 @@ def test_a_verdict_begins_with_what_needs_the_longest_chains() -> None:
         "plots.traces."
     )
     assert diagnostics.verdict(table, 4) == (False, said)
-    assert diagnostics.status(table) == (False, 1.08, 20.0, 20.0)
+    assert diagnostics.status(table) == (False, 1.08, 20.0, 20.0, "b")
 
 
 N_USERS, N_DRAWS = 30, 1000

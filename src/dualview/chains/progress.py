@@ -32,6 +32,11 @@ class Watcher(ABC):
         """Take notice of a chain that has failed; the others continue without it."""
 
 
+def slowest_text(look: ConvergenceStatus | None) -> str:
+    """What the chains have to run for, if they have to."""
+    return "" if look is None or not look.slowest else f", slowest: {look.slowest}"
+
+
 def look_text(look: ConvergenceStatus | None) -> str:
     """Largest R̂ and least effective size in words; nothing before the first look."""
     if look is None or math.isnan(look.r_hat):
@@ -50,8 +55,9 @@ class Bar(Watcher):
     """One line that is written over and over, at most ten times a second, to standard error by
     default.
 
-    It has iterations, the largest R̂ and the least effective size at the last look, clusters of
-    each chain now, seconds so far and an estimate of those to go. Time counts from the first call:
+    It has an estimate of the seconds to go and those so far, iterations, the largest R̂ and the
+    least effective size at the last look, clusters of each chain now, and the quantity that the
+    chains have to run for. Time counts from the first call:
     before it a first fit compiles.
     """
 
@@ -113,7 +119,8 @@ class Bar(Watcher):
         clusters = ", ".join(str(k) for k in running[:8]) or "–"
         took = f"{words}{seconds:.0f} s, " if math.isfinite(self._began) else ""
         done = seconds / (seconds + left) if seconds + left > 0 and math.isfinite(left) else 0.0
-        self._write(f"{took}{self._count()}, {look_text(self._look)}clusters {clusters}", done, end)
+        now_there = f"clusters {clusters}{slowest_text(self._look)}"
+        self._write(f"{took}{self._count()}, {look_text(self._look)}{now_there}", done, end)
 
     def _count(self) -> str:
         """How far the chain is that has made the least, and where it ends, if that is known."""
@@ -155,4 +162,4 @@ class Lines(Watcher):
 
     def looked(self, look: ConvergenceStatus, length: Length) -> None:
         text = f"{self._name}: {length.n_iterations:,} iterations, {look_text(look)}"
-        print(text.removesuffix(", "), file=self._stream, flush=True)
+        print(text.removesuffix(", ") + slowest_text(look), file=self._stream, flush=True)

@@ -44,13 +44,15 @@ class ConvergenceStatus(NamedTuple):
     """What the diagnostics say of all chains: whether they are good enough, the largest R̂ and the
     least effective size.
 
-    times: how many times as long the chains would have to be, roughly.
+    times: how many times as long the chains would have to be, roughly. slowest: the quantity that
+    they would have to be so long for, in words; nothing where they are good enough.
     """
 
     good: bool
     r_hat: float
     ess: float
     times: float
+    slowest: str = ""
 
 
 class Length(NamedTuple):

@@ -202,7 +202,8 @@ def status(diagnostics: pd.DataFrame) -> ConvergenceStatus:
         return ConvergenceStatus(False, math.nan, math.nan, math.inf)
     r_hat, ess = float(diagnostics["r_hat"].max()), float(_sizes(diagnostics).min())
     good = r_hat < R_HAT_LIMIT and ess >= ESS_WANTED
-    return ConvergenceStatus(good, r_hat, ess, float(_times(diagnostics).max()))
+    slowest = "" if good else _in_words(str(out_of_bounds(diagnostics).index[0]))
+    return ConvergenceStatus(good, r_hat, ess, float(_times(diagnostics).max()), slowest)
 
 
 def _sizes(diagnostics: pd.DataFrame) -> "pd.Series[float]":

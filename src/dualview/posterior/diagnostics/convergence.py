@@ -258,5 +258,5 @@ class ConvergenceMonitor:
             if not found[-1].good:
                 self._worst = name
                 return found[-1]
-        _, r_hats, sizes, times = zip(*found, strict=True)
+        _, r_hats, sizes, times, _ = zip(*found, strict=True)
         return ConvergenceStatus(True, max(r_hats), min(sizes), max(times))
