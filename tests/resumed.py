@@ -4,8 +4,8 @@
 writes down those that pass now, so that a run of hours which was cut short continues where it
 stopped. Code is the same if each byte is: of the file of the test, of the modules that it imports,
 of those that these import, and so on, of the settings of pytest, and the versions of Python and of
-all that is installed. A test that uses ``dualview`` as users do, or starts other programs, depends
-on the whole project but other tests.
+all that is installed. A test that uses ``dualview`` as users do depends on the whole package; one
+that starts other programs, or looks for files of the project, on all of it but other tests.
 """
 
 import ast
@@ -26,6 +26,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 _EVERYTHING = ("src/dualview", "tests", "benchmarks", "reproduction", "examples", "docs")
 _PROGRAMS = {"subprocess", "programs", "runpy", "benchmarks", "reproduction", "examples"}
+_LOOKS_FOR_FILES = re.compile(r"\bROOT\b|\bparents?\b|[\"'/](?:docs|examples|src|README)\b")
 _IGNORED = {".pyc", ".nbi", ".nbc"}
 
 
@@ -123,11 +124,15 @@ class Dependencies:
             if path in seen:
                 continue
             seen.add(path)
+            if _LOOKS_FOR_FILES.search(path.read_text()):
+                return self._everything
             for name in _names(path):
                 if name in self._helpers:
                     todo.append(self._helpers[name])
-                elif name == "dualview" or name.split(".")[0] in _PROGRAMS:
+                elif name.split(".")[0] in _PROGRAMS:
                     return self._everything
+                elif name == "dualview":  # its names are looked up when they are used
+                    seen |= self._package
                 elif name in self._graph.modules:
                     modules.add(name)
         return seen | {self._file(module) for module in self._closure(modules)}
@@ -160,15 +165,21 @@ class Dependencies:
         return {path.stem: path for path in paths if not path.name.startswith("test_")}
 
     @cached_property
+    def _package(self) -> set[Path]:
+        return set(self._in("src/dualview"))
+
+    def _in(self, folder: str) -> Iterator[Path]:
+        for path in (self.root / folder).rglob("*"):
+            if path.is_file() and path.suffix not in _IGNORED and "_build" not in path.parts:
+                yield path
+
+    @cached_property
     def _everything(self) -> set[Path]:
         return {
             path
             for folder in _EVERYTHING
-            for path in (self.root / folder).rglob("*")
-            if path.is_file()
-            and path.suffix not in _IGNORED
-            and "_build" not in path.parts
-            and not path.name.startswith("test_")
+            for path in self._in(folder)
+            if not path.name.startswith("test_")
         } | {path for path in self.root.iterdir() if path.suffix in {".md", ".toml", ".cff"}}
 
     @cached_property

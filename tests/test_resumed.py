@@ -11,6 +11,7 @@ from resumed import ROOT, Dependencies, Ledger
 
 SAMPLER = "tests/engines/gibbs/test_joint.py"
 WHOLE = "tests/test_several_tables.py"
+PROJECT = "tests/test_site.py"
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +45,16 @@ def test_tests_of_the_sampler_depend_on_the_sampler_alone(here):
     assert not [path for path in files if "report" in path.parts or "cli" in path.parts]
 
 
-def test_tests_of_what_users_do_depend_on_everything_but_other_tests(here):
+def test_tests_of_what_users_do_depend_on_the_whole_package(here):
     files = here.files(ROOT / WHOLE)
-    for used in ("src/dualview/report/templates/report.html", "tests/checks.py", "README.md"):
+    assert ROOT / "src/dualview/report/templates/report.html" in files
+    for other in ("README.md", "tests/rows.py", SAMPLER):
+        assert ROOT / other not in files
+
+
+def test_tests_of_the_project_depend_on_everything_but_other_tests(here):
+    files = here.files(ROOT / PROJECT)
+    for used in ("src/dualview/__init__.py", "docs/index.md", "README.md", "tests/rows.py"):
         assert ROOT / used in files
     assert ROOT / SAMPLER not in files
 
@@ -56,7 +64,7 @@ def test_tests_of_what_users_do_depend_on_everything_but_other_tests(here):
     [
         ("src/dualview/numerics/linalg.py", True, True),
         ("src/dualview/report/render.py", False, True),
-        ("tests/rows.py", True, True),
+        ("tests/rows.py", True, False),
         (SAMPLER, True, False),
         ("tests/conftest.py", True, True),
         ("tests/test_units.py", False, False),
