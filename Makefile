@@ -5,12 +5,14 @@
 # make test-numba   how kernels are compiled, with the oldest and the newest supported Numba
 # make test-arviz   the tree for ArviZ with every plot of arviz-plots, in an environment of its own
 # make docs       the site, into docs/_build/html; the first build runs all examples for some minutes, later builds only changed ones
-# make readme     the table of README.md, from the run of the site
+# make readme     the table of README.md; ten minutes
 # make wheel      a wheel and an sdist, into dist/, as PyPI wants them
 # make test-wheel the wheel in an environment of its own, outside the checkout
 # make bench      the benchmarks, as ratios within one run
-# make paper      the paper's experiments, into reproduced/ and docs/paper.md; an hour and more, continues where it stopped
-# make link       the cost of the link on the paper's scenarios, and its picture, into docs/link/ and docs/link-evidence.md; half an hour
+# make figures    all tables and pictures of README and docs, in place; 30 hours of CPU, continues a figure where it stopped.
+#                 Some of them: .venv/bin/python -m benchmarks.figures NAME ...; names by --list, without anything made
+# make paper      those of the paper's experiments alone, into docs/paper.md; an hour and more
+# make link       the cost of the link on the paper's scenarios, and its picture, into docs/link-evidence.md; half an hour
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -23,11 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 test: export DUALVIEW_COMPILE_PROCESSES = 1
 test: BEGAN := $(shell date +%s)
 
-PAPER_OUT ?= reproduced
-# All studies but link, which is about an extension of the paper's model: make link.
-STUDIES = all models information starts sensitivity randomized unstructured overlap shapes users draws baselines
-
-.PHONY: demo docs readme wheel test-wheel test warm-features+pooled warm-table+agreement test-slow test-bounds test-numba test-arviz bench paper link lint format clean
+.PHONY: demo docs readme wheel test-wheel test warm-features+pooled warm-table+agreement test-slow test-bounds test-numba test-arviz bench figures paper link lint format clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualview needs Python 3.11 or later; got " + sys.version.split()[0])'
@@ -96,8 +94,8 @@ test-arviz: $(VENV)-arviz/ready
 docs: $(VENV)/ready
 	$(BIN)/python -m sphinx --fail-on-warning --quiet docs docs/_build/html
 
-readme: docs
-	$(BIN)/python -m benchmarks.readme docs/_build/forum | $(BIN)/python -m benchmarks.paste README.md forum
+readme: $(VENV)/ready
+	$(BIN)/python -m benchmarks.figures forum
 
 wheel: $(VENV)/ready
 	rm -rf dist
@@ -111,21 +109,15 @@ bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.partitions
 	$(BIN)/python -m benchmarks
 
+figures: $(VENV)/ready
+	$(BIN)/python -m benchmarks.figures
+
 paper: $(VENV)/ready
-	$(BIN)/python -m reproduction $(STUDIES) --out $(PAPER_OUT)
-	mkdir -p docs/paper
-	cp $(PAPER_OUT)/*.png $(PAPER_OUT)/results.csv docs/paper/
-	sed -e 's|](\([a-z-]*\.png\))|](paper/\1)|' -e 's|(docs/errata.md)|([errata](errata.md))|' $(PAPER_OUT)/report.md > docs/paper.md
+	$(BIN)/python -m benchmarks.figures paper
 
 link: $(VENV)/ready
-	$(BIN)/python -m reproduction link --out $(PAPER_OUT)/link
-	$(BIN)/python examples/link.py --out docs/link
-	cp $(PAPER_OUT)/link/results.csv docs/link/grid.csv
-	cp $(PAPER_OUT)/link/link.png docs/link/grid.png
-	sed -n -e 's|(link.png)|(link/grid.png)|' -e '/^## The link/,/^## Failures/{/^## /!p}' $(PAPER_OUT)/link/report.md \
-	| $(BIN)/python -m benchmarks.paste docs/link-evidence.md grid
-	$(BIN)/python -m benchmarks.paste docs/link-evidence.md forums < docs/link/forums.md
+	$(BIN)/python -m benchmarks.figures link grid
 
 clean:
-	rm -rf .slow_passed $(VENV) $(VENV)-numba-* $(VENV)-arviz demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .slow_passed .figures $(VENV) $(VENV)-numba-* $(VENV)-arviz demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests benchmarks reproduction -name __pycache__ -type d -exec rm -rf {} +

@@ -20,6 +20,7 @@ import numpy as np
 
 import dualview as dv
 from benchmarks import mixing, scale
+from benchmarks.paste import as_table, printed
 from dualview.chains.chain import Chain
 from dualview.chains.schedule import FixedLength
 from dualview.engines.gibbs import GibbsEngine
@@ -31,6 +32,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import naive
 
 N_USERS, N_THREADS = 50, 100
+PLAIN = "plain sampler, dual-DP"
+GROWTH = "users", "CPU of a sweep (ms)", "wall time (ms)", "growth exponent", "peak (GB)"
 
 FIT = """
 import time
@@ -135,14 +138,16 @@ def steps() -> dict[str, Any]:
     n = 10_000
     samplers = {
         "dual-DP": sampler(None, forum.features, behavior),
-        "dual-fixed": sampler(5, forum.features, behavior),
+        "dual-fixed, 5 clusters": sampler(5, forum.features, behavior),
         "single": sampler(1, None, behavior),
     }
     return {
         **{name: run(n, False) for name, run in samplers.items()},
-        **{f"{name}, kept": run(n, True) for name, run in samplers.items()},
-        "plain": 1e6 * mixing.plain_twin(model, z, n, 0)[1] / n,
-        "numpy": 1e6 * seconds_per_call(numpy_twin(forum), 10),
+        **{
+            f"{name.split(',')[0]}, every draw kept": run(n, True) for name, run in samplers.items()
+        },
+        PLAIN: 1e6 * mixing.plain_twin(model, z, n, 0)[1] / n,
+        "NumPy twin, dual-DP": 1e6 * seconds_per_call(numpy_twin(forum), 10),
     }
 
 
@@ -171,37 +176,36 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
     options = parser.parse_args()
     result: dict[str, Any] = {"start_up": start_up()}
-    print(
-        "Start-up (s): "
-        + ", ".join(f"{name} {value:.2f}" for name, value in result["start_up"].items())
+    imported, first, cached = result["start_up"].values()
+    head = "import", "first fit, compiling", "first fit, compiled before"
+    printed(
+        "start-up", as_table([head, (f"{imported:.2f} s", f"{first:.0f} s", f"{cached:.1f} s")])
     )
 
     result["steps"] = made = steps()
-    print(f"\nCPU of an iteration, {N_USERS} users, {N_THREADS} threads")
-    for name, micros in made.items():
-        print(
-            f"  {name:16s} {micros:10.0f} µs   {made['plain'] / micros:8.2f} times the plain "
-            "sampler's speed"
-        )
+    rows = [("sampler", "µs", "times the plain sampler's speed")]
+    rows += [
+        (name, f"{micros:,.0f}", f"{made[PLAIN] / micros:.3g}") for name, micros in made.items()
+    ]
+    printed("iteration", as_table(rows))
 
     result["growth"] = growth(options.quick)
-    print(
-        "\nSweeps of skewed forums, ten threads a user, six participants a thread, eight features"
-    )
-    for row in result["growth"]:
-        exponent = f"{row['exponent']:6.2f}" if "exponent" in row else "      "
-        print(
-            f"  {row['users']:8.0f} users   {1e3 * row['sweep_cpu_s']:10.2f} ms of CPU   "
-            f"{1e3 * row['sweep_s']:10.2f} ms   "
-            f"growth exponent {exponent}   peak {row['peak_gb']:.2f} GB"
+    rows = [
+        (
+            f"{row['users']:,.0f}",
+            f"{1e3 * row['sweep_cpu_s']:.2f}",
+            f"{1e3 * row['sweep_s']:.2f}",
+            f"{row['exponent']:.2f}" if "exponent" in row else "",
+            f"{row['peak_gb']:.2f}",
         )
+        for row in result["growth"]
+    ]
+    printed("growth", as_table([GROWTH, *rows]))
 
     n, seeds = (4000, (0,)) if options.quick else (20_000, (0, 1, 2))
     result["mixing"] = [mixing.compare(scenario, n, seeds) for scenario in mixing.SCENARIOS]
-    print(
-        f"\nLeast effective samples per CPU second, {n} iterations, medians of {len(seeds)} chains"
-    )
-    print(mixing.table(result["mixing"]))
+    printed("mixing", mixing.table(result["mixing"]))
+    printed("speed", mixing.short_table(result["mixing"]))
     if options.peers:
         result["peers"] = mixing.compare_peers()
     if options.out is not None:

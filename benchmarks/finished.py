@@ -25,6 +25,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 from benchmarks import mixing
+from benchmarks.paste import as_table
 from dualview.inputs.data import checked_data
 from dualview.inputs.fits import fit_model, warn_of_fit
 from dualview.inputs.parameters import Parameters
@@ -73,11 +74,11 @@ def shares(n_users: int, n_draws: int, n_chains: int) -> None:
         warn_of_fit(post, labels)
         marks.append(time.process_time())
     seconds = np.diff(marks)
-    print(
-        f"{n_users} users, {n_chains} chains of {n_draws:,} draws: {seconds.sum():.2f} CPU seconds"
-    )
-    for name, own in zip(("chains", "estimate", "verdict"), seconds, strict=True):
-        print(f"{name:10s} {own:8.2f} s {own / seconds.sum():6.1%}")
+    rows = [
+        (name, f"{own:.1f}", f"{100 * own / seconds.sum():.0f} %")
+        for name, own in zip(("chains", "partition estimate", "verdict"), seconds, strict=True)
+    ]
+    print(as_table([("part", "CPU seconds", "share"), *rows]))
 
 
 def line(scenario: str, fits: list[Fit]) -> str:
@@ -101,7 +102,7 @@ def line(scenario: str, fits: list[Fit]) -> str:
 
 
 def main(n_seeds: int, scenarios: list[str]) -> None:
-    """A table of all scenarios, and whether 95 % of all fits have passed."""
+    """A table of all scenarios, and how many of all fits have passed."""
     everything: list[Fit] = []
     fitted(scenarios[0], 0)  # compiles
     print(
@@ -113,8 +114,7 @@ def main(n_seeds: int, scenarios: list[str]) -> None:
         fits = [fitted(scenario, seed) for seed in range(n_seeds)]
         print(line(scenario, fits), flush=True)
         everything += fits
-    share = np.mean([fit.passed for fit in everything])
-    print(f"\n{share:.1%} of {len(everything)} default fits pass; wanted at least 95 %.")
+    print(f"\n{sum(fit.passed for fit in everything)} of {len(everything)} fits pass.")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import numpy as np
 
 import dualview as dv
 from benchmarks.mixing import effective, problem
+from benchmarks.paste import as_table
 from dualview.engines.gibbs import GibbsEngine, steps
 from dualview.engines.gibbs.engine import _with_likelihood_redrawn, run_by_blocks
 from dualview.engines.gibbs.moves.shared import rescale_and_shift_latent
@@ -100,14 +101,12 @@ def compare(model: Model, n_draws: int) -> dict[str, tuple[float, float]]:
 
 def main() -> None:
     n_draws = int(sys.argv[1]) if len(sys.argv) > 1 else 6000
-    for name, case in CASES.items():
-        print(f"{name}: effective draws of {n_draws}, median of {len(SEEDS)} chains")
-        for scalar, (without, with_move) in compare(case(), n_draws).items():
-            print(
-                f"  {scalar:30s} {without:8.0f} -> {with_move:6.0f}   "
-                f"{with_move / without:5.1f} times",
-                flush=True,
-            )
+    rows = [
+        (f"{name}: {scalar}", f"{without:,.0f}", f"{with_move:,.0f}", f"{with_move / without:.1f}")
+        for name, case in CASES.items()
+        for scalar, (without, with_move) in compare(case(), n_draws).items()
+    ]
+    print(as_table([("effective draws of", "without", "with", "ratio"), *rows]))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from arviz_stats.base import array_stats
 
 import dualview as dv
 from benchmarks import peers, plain
+from benchmarks.paste import as_table
 from dualview.chains.chain import Chain
 from dualview.chains.schedule import FixedLength
 from dualview.engines.gibbs import GibbsEngine
@@ -117,6 +118,16 @@ def compare(scenario: str, n_iterations: int, seeds: tuple[int, ...]) -> dict[st
 
 
 SAMPLERS = {"own": own, "plain": plain_twin}
+HEAD = (
+    "scenario",
+    "own µs",
+    "plain µs",
+    "speed",
+    "least ESS/s, own",
+    "plain",
+    "ratio",
+    "slowest of own, of plain",
+)
 
 
 def compare_peers(n_draws: int = 2000) -> list[dict[str, Any]]:
@@ -147,19 +158,19 @@ def compare_peers(n_draws: int = 2000) -> list[dict[str, Any]]:
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    """The comparison as text."""
-    lines = [
-        "scenario        own µs  plain µs   speed   least ESS/s own   plain   ratio   slowest of "
-        "own, of plain"
-    ]
+    """The comparison in Markdown."""
+    rows = [HEAD]
     for r in results:
         slowest = [min(r[name]["rates"], key=r[name]["rates"].__getitem__) for name in SAMPLERS]
-        lines.append(
-            f"{r['scenario']:14s} {r['own']['us']:7.0f} {r['plain']['us']:9.0f} "
-            f"{r['speed']:7.1f} {r['own']['least']:17.1f} "
-            f"{r['plain']['least']:7.2f} {r['gain']:7.1f}   {slowest[0]}, {slowest[1]}"
-        )
-    return "\n".join(lines)
+        micros = f"{r['own']['us']:.0f}", f"{r['plain']['us']:.0f}", f"{r['speed']:.1f}"
+        least = f"{r['own']['least']:.0f}", f"{r['plain']['least']:.1f}", f"{r['gain']:.0f}"
+        rows.append((r["scenario"], *micros, *least, "; ".join(slowest)))
+    return as_table(rows)
+
+
+def short_table(results: list[dict[str, Any]]) -> str:
+    """The ratios alone, as README has them."""
+    return as_table([[r["scenario"] for r in results], [f"{r['gain']:.0f} times" for r in results]])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """The table of the README, from a run of ``dualview forum --example``.
 
-    python -m benchmarks.readme docs/_build/forum | python -m benchmarks.paste README.md forum
+    python -m benchmarks.readme RUN
 
-prints how well the model and its competitors predict the later threads. ``make readme`` does both,
-after ``make docs``, which makes the run.
+prints how well the model and its competitors predict the later threads. ``make readme`` makes the
+run, too, and puts the table in place.
 """
 
 import json

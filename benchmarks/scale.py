@@ -1,7 +1,7 @@
 """Time and memory of full sweeps on synthetic forums with skewed activity: a few users take part in
 very many threads.
 
-``python -m benchmarks.scale [users threads sweeps]``. The forum has six participants a thread,
+``python -m benchmarks.scale [users threads sweeps ...]``. The forum has six participants a thread,
 drawn by Zipf's law over users, and eight features with ten overlapping clusters.
 """
 
@@ -13,12 +13,23 @@ import numpy as np
 from scipy import sparse
 
 import dualview as dv
+from benchmarks.paste import as_table
 from dualview.engines.gibbs import GibbsEngine
 from dualview.model import Model
 from dualview.partitions.choice import partition_prior
 from dualview.units import Whitening
 
 N_CLUSTERS, N_FEATURES, N_PARTICIPANTS = 10, 8, 6
+HEAD = (
+    "users × threads",
+    "sweeps",
+    "preparation (s)",
+    "wall time of a sweep (s)",
+    "CPU of a sweep (s)",
+    "clusters",
+    "opened a sweep",
+    "peak (GB)",
+)
 
 
 def forum(n_users: int, n_threads: int, seed: int = 0) -> tuple[np.ndarray, dv.SharedOutcome]:
@@ -78,9 +89,17 @@ def sweeps(n_users: int, n_threads: int, n_sweeps: int) -> dict[str, float]:
 
 
 def main() -> None:
-    sizes = [int(value) for value in sys.argv[1:4]] or [100_000, 1_000_000, 20]
-    result = sweeps(*sizes)
-    print("  ".join(f"{name} {value:.3g}" for name, value in result.items()))
+    """A row for each three numbers: users, threads and sweeps."""
+    sizes = [int(value) for value in sys.argv[1:]] or [100_000, 1_000_000, 20]
+    rows = [HEAD]
+    for place in range(0, len(sizes), 3):
+        found = sweeps(*sizes[place : place + 3])
+        size = f"{found['users']:,} × {found['threads']:,}", f"{found['sweeps']}"
+        times = f"{found['preparation_s']:.0f}", f"{found['sweep_s']:.2f}"
+        others = f"{found['clusters']:.0f}", f"{found['opened_a_sweep']:.2f}"
+        cpu, peak = f"{found['sweep_cpu_s']:.2f}", f"{found['peak_gb']:.1f}"
+        rows.append((*size, *times, cpu, *others, peak))
+    print(as_table(rows))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy as np
 
 import dualview as dv
 from benchmarks import mixing, scale
+from benchmarks.paste import as_table, printed
 from dualview.engines.gibbs import GibbsEngine, steps
 from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model
@@ -60,7 +61,7 @@ def r_hats(scenario: str, repeat: int) -> Any:
 def agreement(n_repeats: int) -> None:
     """R̂ over the repeats: of the scalar that has the largest in each, and of the number of
     clusters."""
-    print(f"R-hat of {n_repeats} repeats: median, largest, how many below 1.01")
+    rows = [("scenario", "", "median", "largest", "below 1.01")]
     for scenario in mixing.SCENARIOS:
         found = [r_hats(scenario, repeat) for repeat in range(n_repeats)]
         for name, values in (
@@ -68,14 +69,10 @@ def agreement(n_repeats: int) -> None:
             ("number of clusters", [r["n_clusters"] for r in found]),
         ):
             below = np.count_nonzero(np.array(values) < 1.01)
-            print(
-                f"  {scenario:13s} {name:20s} {np.median(values):.4f} {max(values):.4f} {below}",
-                flush=True,
-            )
-        print(
-            f"  {scenario:13s} slowest: {', '.join(sorted({r.idxmax() for r in found}))}",
-            flush=True,
-        )
+            numbers = f"{np.median(values):.4f}", f"{max(values):.4f}", f"{below} of {n_repeats}"
+            rows.append((scenario, name, *numbers))
+        print(f"{scenario}: slowest {', '.join(sorted({r.idxmax() for r in found}))}", flush=True)
+    printed("starts", as_table(rows))
 
 
 def journey(n_users: int = 500) -> None:
@@ -92,14 +89,11 @@ def journey(n_users: int = 500) -> None:
         "one cluster": np.zeros(n_users, dtype=np.int64),
         "forty at random": data.integers(0, 40, n_users),
     }
-    print(
-        f"\nClusters of at least five users after {', '.join(map(str, PLACES))} iterations: "
-        f"{n_users} users"
-    )
+    rows = [["from", "splits and merges", *(f"{place:,}" for place in PLACES)]]
     without = tuple(
         split_merge.run_without_moves if move is split_merge.run else move for move in steps.MOVES
     )
-    for moves, (name, start) in itertools.product((steps.MOVES, without), starts.items()):
+    for (name, start), moves in itertools.product(starts.items(), (steps.MOVES, without)):
         rng, engine, seen = np.random.default_rng(1), GibbsEngine(), []
         with patch.object(assignment, "BLOCK", n_users - 1), patch.object(steps, "MOVES", moves):
             state = engine.start(rng, model, start)
@@ -107,11 +101,8 @@ def journey(n_users: int = 500) -> None:
                 state = engine.step(rng, model, state)
                 if iteration in PLACES:
                     seen.append(str(np.count_nonzero(state.counts >= 5)))
-        print(
-            f"  {'without' if moves is without else 'with':8s} splits and merges, from "
-            f"{name:16s} {', '.join(seen)}",
-            flush=True,
-        )
+        rows.append([name, "without" if moves is without else "with", *seen])
+    printed("starts far away", as_table(rows))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What tables cost: sweeps with missing cells and categories against sweeps of complete numbers, in
 one run.
 
-    python -m benchmarks.tables [users]
+    python -m benchmarks.tables [USERS ...]
 
 Users of five clusters have sixteen columns. All sixteen complete and continuous; eight of them as
 categories of four levels and a tenth of all cells missing; and all sixteen rounded to a tenth of a
@@ -14,6 +14,7 @@ import time
 import numpy as np
 import pandas as pd
 
+from benchmarks.paste import as_table
 from dualview.columns import Columns
 from dualview.engines.gibbs import GibbsEngine
 from dualview.inputs.cells import cell_units
@@ -73,21 +74,23 @@ def seconds(model: Model, z: np.ndarray) -> float:
     return (time.process_time() - began) / N_SWEEPS
 
 
-def main(n_users: int = 100_000) -> None:
-    """Print a row per table."""
-    users, z = table(n_users)
-    models = {
-        "16 continuous columns, complete": complete(users),
-        "8 continuous and 8 nominal columns, 10 % of cells missing": tabular(mixed(users)),
-        "16 columns rounded to 0.1": tabular(users.round(1)),
-    }
-    first = None
-    print(f"{n_users:,} users, CPU seconds of a sweep")
-    for name, model in models.items():
-        taken = seconds(model, z)
-        first = taken if first is None else first
-        print(f"{name:60s} {taken:8.3f} {taken / first:6.2f} x")
+def main(*sizes: int) -> None:
+    """Print a row per table, with two columns for each number of users."""
+    head, rows = ["table"], dict[str, list[str]]()
+    for n_users in sizes or (20_000, 100_000):
+        users, z = table(n_users)
+        models = {
+            "16 continuous columns, complete": complete(users),
+            "8 continuous and 8 nominal columns, 10 % of cells missing": tabular(mixed(users)),
+            "16 columns rounded to 0.1": tabular(users.round(1)),
+        }
+        taken = {name: seconds(model, z) for name, model in models.items()}
+        first = next(iter(taken.values()))
+        head += [f"{n_users:,} users (s)", "ratio"]
+        for name, own in taken.items():
+            rows.setdefault(name, [name]).extend((f"{own:.3f}", f"{own / first:.2f}"))
+    print(as_table([head, *rows.values()]))
 
 
 if __name__ == "__main__":
-    main(*(int(value) for value in sys.argv[1:2]))
+    main(*(int(value) for value in sys.argv[1:]))

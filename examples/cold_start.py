@@ -9,7 +9,7 @@ without a new fit. The truth is known, so the error is known, too.
 
     python examples/cold_start.py --out cold-start
 
-writes cold_start.csv and cold_start.png to the folder and prints the table. It needs matplotlib
+writes cold_start.csv, .txt and .png to the folder and prints the table. It needs matplotlib
 (the extra ``plots``).
 
 Shapes: F forums, J new users in each, N numbers of observed threads.
@@ -346,7 +346,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     table, picture = options.out / "cold_start.csv", options.out / "cold_start.png"
     table.write_text(as_csv(rows), encoding="utf-8")
     draw(plan, rows).savefig(picture, dpi=120)
-    print(f"\n{as_text(plan, rows)}\n\n{remarks(plan, results)}")
+    text = as_text(plan, rows)
+    table.with_suffix(".txt").write_text(f"{text}\n", encoding="utf-8")
+    print(f"\n{text}\n\n{remarks(plan, results)}")
     print(f"Wrote {table} and {picture} in {time.perf_counter() - began:.0f} s.")
 
 

@@ -80,7 +80,9 @@ def test_cold_start_writes_table_and_picture(
 ) -> None:
     cold_start.main(["--quick", "--out", str(tmp_path / "new" / "folder"), "--seed", "3"])
     folder = tmp_path / "new" / "folder"
-    assert {path.name for path in folder.iterdir()} == {"cold_start.csv", "cold_start.png"}
+    assert {path.name for path in folder.iterdir()} == {
+        f"cold_start.{ending}" for ending in ("csv", "txt", "png")
+    }
     with open(folder / "cold_start.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     plan = cold_start.QUICK
