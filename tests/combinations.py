@@ -421,6 +421,18 @@ def tree(found: Fit) -> None:
     assert "posterior" in found.model.posterior_.to_arviz().children
 
 
+def profiles(found: Fit) -> None:
+    recipe, model = found.recipe, found.model
+    table = model.profiles()
+    _finite(table.drop(columns=["cluster", "column", "level", "quantity"]))
+    assert set(table["cluster"]) == set(model.labels_)
+    quantities = set(table["quantity"])
+    assert ("latent" in quantities) == recipe.has_behavior
+    assert bool(quantities - {"latent"}) == recipe.has_features
+    contrasts = model.profiles("everybody", against="everybody")
+    assert (contrasts["mean"] == 0).all()
+
+
 QUESTIONS: dict[str, Callable[..., None]] = {
     "new users": new_users,
     "new users' behavior": new_latent,
@@ -430,6 +442,7 @@ QUESTIONS: dict[str, Callable[..., None]] = {
     "leave out observations": by_observation,
     "leave out users": by_user,
     "check": checks,
+    "profiles": profiles,
     "files": saved,
     "ArviZ": tree,
 }

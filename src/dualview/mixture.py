@@ -451,7 +451,8 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         them; so it does not matter how a draw numbers its components, and doubts about who belongs
         together widen the intervals. Of numbers these are means, of skewed counts typical counts
         (the mean of ln(1 + count), as a count), of columns with levels the probability of each
-        level, and of the latent behavior the members' own vectors.
+        level, and of the latent behavior the members' own vectors. Columns of kinds that were
+        registered from outside the package are left out.
 
         Columns of the frame: cluster, column, level, quantity; mean, sd, median, low, high: of the
         average, or of the contrast; above: the probability that the cluster's average is larger

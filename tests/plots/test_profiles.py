@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 import dualview as dv
 from dualview import plots
@@ -88,6 +89,29 @@ def test_axes_and_posteriors_are_taken(model: Any) -> None:
 def test_texts_do_not_collide(model: Any, inferred: Any) -> None:
     assert colliding_texts(plots.profiles(model)[0].figure) == []
     assert colliding_texts(plots.profiles(inferred)[0].figure) == []
+
+
+def test_long_names_are_cut_in_their_middle(fit: Any) -> None:
+    """Also wide letters, several lines, and signs that mean mathematics elsewhere."""
+    rng = np.random.default_rng(2)
+    question = "How often in the last four weeks did you feel, all in all,"
+    names = [f"{question} tired?", f"{question} well?", "W" * 60, "cost in $ or\n€, as $x^", "age"]
+    users = pd.DataFrame(rng.standard_normal((30, 5)), columns=names)
+    users["answer " * 12] = rng.choice(["none of " * 9, "all of " * 9, "some"], 30)
+    model = fit(users, n_clusters=2, n_warmup=2, n_draws=4, n_chains=1)
+    axes = plots.profiles(model)
+    found = titles(axes)
+    assert colliding_texts(axes[0].figure) == []
+    for ax, title in zip(axes, found, strict=True):
+        text = next(own for own in ax.findobj(Text) if own.get_text() == title)
+        assert text.get_window_extent().width <= 1.02 * ax.get_window_extent().width
+    assert len(set(found)) == len(found) == 8
+    assert {"age", "cost in $ or €, as $x^"} <= set(found)
+    tired = next(title for title in found if title.endswith("tired?"))
+    assert tired.startswith("How often")
+    assert "…" in tired
+    assert sum(title.startswith("answer") for title in found) == 3
+    assert any(title.endswith(": some") for title in found)
 
 
 def test_few_clusters_and_few_panels_when_there_are_many(fit: Any) -> None:

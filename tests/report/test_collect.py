@@ -449,7 +449,7 @@ def test_the_shortest_run_of_the_fewest_users(keep: list[str], tmp_path: Path) -
     assert found["diagnostics"]["rows"][0]["r_hat"] == "–"
     assert not found["diagnostics"]["converged"]
     assert "1 chain; " in found["words"][2]
-    assert render_page(found).count("<section") == 11
+    assert render_page(found).count("<section") == 12
 
 
 def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:

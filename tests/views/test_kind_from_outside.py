@@ -21,7 +21,7 @@ from dualview.chains.storage import Store
 from dualview.columns import Column, Columns
 from dualview.columns.kinds import register_kind
 from dualview.columns.numbers import are_whole
-from dualview.errors import InputError
+from dualview.errors import AbsentError, InputError
 from dualview.model import Model, Observed, State
 from dualview.numerics.compiling import uncached
 from dualview.numerics.kinds import register
@@ -34,6 +34,7 @@ from dualview.posterior import Posterior
 from dualview.posterior.checks.model_checks import Context, vector_checks
 from dualview.posterior.checks.residuals import residuals_of
 from dualview.posterior.draws.from_records import tree_of
+from dualview.posterior.partition.averages import profiles_of
 from dualview.posterior.partition.profiles import table_profile
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.imputation import imputed_of_fit, imputed_of_new
@@ -463,6 +464,11 @@ def test_checks_profiles_and_replicates(post):
     )
 
 
+def test_profiles_leave_the_kind_out_and_say_so(post):
+    with pytest.raises(AbsentError, match="Kinds from outside the package are left out: posts"):
+        profiles_of(post, np.arange(N_USERS) % 2, None, None, 0.95)
+
+
 @pytest.mark.parametrize(
     ("times", "verdict"),
     [pytest.param(1.0, "fine", marks=pytest.mark.slow), (2.0, "the model is wrong here")],
@@ -540,6 +546,7 @@ def test_a_fit_predicts_fills_in_and_checks_the_kind(fitted, tmp_path):
     assert filled.draws(4, "posts").mean() < 6.0
     assert fitted.impute(new, n_draws=20).frame["posts"].iloc[1] < 6.0
     assert len(fitted.check()) > 0
+    assert set(fitted.profiles()["column"]) == {"age", "town"}
     tree = post.to_arviz(["observed_data", "posterior_predictive", "log_likelihood"])
     assert tree["posterior_predictive"]["counts"].dims[-1] == "count"
     post.save(tmp_path / "run.nc")

@@ -29,6 +29,9 @@ _MOST_PANELS = 9
 _ACROSS = 3  # panels side by side
 # Inches: of a panel, of a cluster in it, above and below the clusters.
 _WIDTH, _HEIGHT, _TOP = 3.1, 0.27, 0.95
+_FEWEST_ROWS = 3  # there is room for: the name of the axis needs it
+_TITLE_SIZE = 10
+_MOST_LETTERS = 120  # of the name of a column or level
 
 
 def profiles(
@@ -85,7 +88,7 @@ def profiles(
     n_across = min(_ACROSS, len(chosen))
     n_down = -(-len(chosen) // n_across)
     if axes is None:
-        size = (_WIDTH * n_across + 0.5, n_down * (_TOP + _HEIGHT * len(shown)))
+        size = (_WIDTH * n_across + 0.5, n_down * (_TOP + _HEIGHT * max(_FEWEST_ROWS, len(shown))))
         made = panels(None, n_down, n_across, size).ravel()
         for ax in made[len(chosen) :]:
             ax.remove()
@@ -142,10 +145,33 @@ def _draw(ax: "Axes", rows: pd.DataFrame, against: int | str | None) -> None:
     ax.set_ylim(len(own) - 0.4, -0.6)
     ax.spines[["top", "right"]].set_visible(False)
     ax.margins(x=0.08)
-    title = str(first["column"]) + (f": {first['level']}" if first["level"] else "")
-    ax.set_title(title, loc="left", fontsize=10)
+    width = 72.0 * ax.get_window_extent().width / ax.figure.dpi
+    title = _title(str(first["column"]), str(first["level"]), width)
+    ax.set_title(title, loc="left", fontsize=_TITLE_SIZE, parse_math=False)
     ax.set_xlabel(_axis_text(first, against), fontsize=9)
     ax.locator_params(axis="x", nbins=5)
+
+
+def _title(column: str, level: str, width: float) -> str:
+    """Column and level, with an ellipsis in the middle of what does not fit into a width in
+    points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font, title = FontProperties(size=_TITLE_SIZE), ""
+    parts = [" ".join(part.split()) for part in (column, level) if part]
+    for n_letters in range(min(_MOST_LETTERS, max(map(len, parts))), 0, -1):
+        title = ": ".join(_shortened(part, n_letters) for part in parts)
+        if text_to_path.get_text_width_height_descent(title, font, False)[0] <= width:
+            break
+    return title
+
+
+def _shortened(text: str, n_letters: int) -> str:
+    """A text of at most so many letters, with its beginning and its end."""
+    end = (n_letters - 1) // 3
+    cut = f"{text[: n_letters - 1 - end]}…{text[len(text) - end :]}"
+    return text if len(text) <= n_letters else cut
 
 
 def _axis_text(row: pd.Series, against: int | str | None) -> str:

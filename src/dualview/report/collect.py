@@ -34,6 +34,7 @@ from dualview.report.answers import (
 )
 from dualview.report.checks import diagnostics_section
 from dualview.report.comparison import comparison_section
+from dualview.report.contrasts import contrasts_section
 from dualview.report.extras import Predicted, read_activity, read_forum_files, read_predictions
 from dualview.report.fits import fits_section
 from dualview.report.model_fit import model_fit_section
@@ -68,6 +69,13 @@ def collect_run(folder: Path) -> dict[str, Any]:
         "notes": [sentence(note) for note in run.forum.settings.get("notes", [])],
         "words": words.overview(run.summary, run.forum.settings, run.about),
         "roles": _roles(run),
+        "contrasts": contrasts_section(
+            run.post,
+            run.labels,
+            run.looks,
+            run.forum.settings.get("features", {}),
+            words.rough(run.summary, _FEWEST_DRAWS),
+        ),
         "power": _power(run),
         "vectors": vectors_section(run.clusters, run.looks),
         "effects": None if run.about is None else effects_section(run.post),

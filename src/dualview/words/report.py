@@ -69,6 +69,9 @@ NO_LATENT = (
     "The run was fitted without threads or answers, so there are no latent "
     "coefficients: roles come from features alone."
 )
+ONE_ROLE = "There is one role, of all users, so nothing distinguishes roles."
+NO_CONTRASTS = "The run was fitted without features, so there are no columns to compare."
+NO_AVERAGES = "The columns of this run are of kinds that have no averages to compare."
 SEVERAL_LATENT = "Each user has several latent coefficients: see the table of latent vectors."
 
 
@@ -230,12 +233,6 @@ def table_units(n_missing: int, has_levels: bool) -> str:
 def power_intro(
     summary: Summary, forum: dict[str, Any], fewest: int, about: AboutAnswers | None
 ) -> str:
-    kept = n_draws(summary)
-    caution = (
-        ""
-        if kept >= fewest
-        else f" With {counted(kept, 'whole draw', 'whole draws')} the intervals are rough."
-    )
     what = (
         "What a user's participation adds to the "
         f"{forum.get('outcome', 'outcome of a thread')}, other things being equal."
@@ -247,8 +244,44 @@ def power_intro(
     return (
         f"{what} The marker is the posterior median of the mean over the members of a role, the "
         "bar its 95 % interval. Light dots are the medians of single members. The dashed line is "
-        f"the mean of those dots over all users, the solid line is zero.{caution}"
+        f"the mean of those dots over all users, the solid line is zero.{rough(summary, fewest)}"
     )
+
+
+def rough(summary: Summary, fewest: int) -> str:
+    """A caution about intervals, where there are few draws for their ends."""
+    kept = n_draws(summary)
+    if kept >= fewest:
+        return ""
+    return f" With {counted(kept, 'whole draw', 'whole draws')} the intervals are rough."
+
+
+def contrasts_intro(n_shown: int, n_columns: int, n_left_out: int, caution: str) -> str:
+    """What the contrasts of roles with all users are, and which of them are shown."""
+    which = "Columns"
+    if n_shown < n_columns:
+        which = f"Of {n_columns} columns each role has the {n_shown} that differ most. They"
+    text = (
+        "How the average of a role's members differs from the average of all users: the posterior "
+        "median of the difference, and its 95 % interval, which allows for doubts about who "
+        f"belongs to the role. {which} come in the order of the difference in standard deviations "
+        f"among all users.{caution}"
+    )
+    if n_left_out:
+        text += f" {counted(n_left_out, 'smaller role is', 'smaller roles are')} left out."
+    return text
+
+
+def quantity(name: str, made: str) -> str:
+    """What the members of a role have an average of; made: how a column of numbers was made."""
+    if name == "probability":
+        return "probability, in percentage points"
+    scale = made.removesuffix(", known to an interval")
+    return f"mean of {scale}" if name == "mean" and _is_transform(scale) else name
+
+
+def _is_transform(made: str) -> bool:
+    return made not in ("", "as it is") and not made.startswith(("count", "one of"))
 
 
 def map_intro(has_features: bool, has_latent: bool, chosen: list[str], called: Vocabulary) -> str:

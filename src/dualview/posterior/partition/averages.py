@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dualview.checks import interval_ends
+from dualview.checks import interval_ends, listed
 from dualview.columns import Column
 from dualview.errors import AbsentError, InputError
 from dualview.posterior.draws.fit_facts import FitFacts
@@ -166,9 +166,11 @@ def _sources(post: FitFacts) -> list[_Source]:
         ]
         found.append(_Source(parameters, UserAverages(draws)))
     if not found:
+        others = [column.name for block in post.blocks for column in block.columns]
+        unknown = f" Kinds from outside the package are left out: {listed(others)}."
         raise AbsentError(
             "This fit has nothing that profiles could tell: neither columns of numbers or of "
-            "categories, nor a behavior."
+            f"categories, nor a behavior.{unknown if others else ''}"
         )
     return found
 
