@@ -217,7 +217,8 @@ class Project:
                 yield figure, self.places[name], f"(?s){begin}({_MARK}){end}"
             for place in figure.files:
                 if place.endswith(".md"):
-                    yield figure, self.root / place, rf"(\A# [^\n]*)({_MARK})()"
+                    opening = r"(?s)(\A# [^\n]*\n\n.*?)"  # the first paragraph says what it is
+                    yield figure, self.root / place, rf"{opening}({_MARK})(\n\n)"
                 elif place.endswith(".png"):
                     shown = rf"(!\[[^\]]*\]\((?:docs/)?{re.escape(place.removeprefix('docs/'))}\))"
                     for page in self.pages:

@@ -222,6 +222,17 @@ def test_marks_stand_under_old_figures_once(root: Path) -> None:
     assert not Project(root).marked([*Project(root).figures.values()])
 
 
+def test_a_page_that_is_written_whole_is_marked_below_its_first_paragraph(root: Path) -> None:
+    with (root / "docs" / "figures.toml").open("a", encoding="utf-8") as file:
+        print('[whole]\nminutes = 1\nrun = ["true"]\nfiles = { "docs/whole.md" = "a" }', file=file)
+    page = root / "docs" / "whole.md"
+    page.write_text("# All\n\nFirst,\nsays what.\n\nSecond.\n", encoding="utf-8")
+    for _ in range(2):
+        main(["--mark"], root)
+        text = page.read_text(encoding="utf-8")
+        assert text == f"# All\n\nFirst,\nsays what.\n\n{OLD}.*\n\nSecond.\n"
+
+
 @pytest.mark.skipif(NO_BASH, reason="commands are those of bash")
 def test_a_figure_is_written_in_place_and_stamped(root: Path) -> None:
     main(["--mark"], root)
