@@ -137,11 +137,13 @@ class Project:
 
     def make(self, figure: Figure) -> None:
         """Run the commands of a figure, write it in place and stamp it."""
+        forget()
         digest, commit = self.digest(figure), self._commit(figure)
         out = self.root / ".figures" / f"{figure.name.replace(' ', '-')}-{digest[:12]}"
         out.mkdir(parents=True, exist_ok=True)
         before = _cpu_seconds()
         printed = "".join(self._output(command, out) for command in figure.run)
+        forget()
         if self.digest(figure) != digest:
             raise FailedError("The code has changed meanwhile.")
         for place, content in self._contents(figure, out, printed).items():
@@ -215,7 +217,8 @@ class Project:
                 yield figure, self.places[name], f"(?s){begin}({_MARK}){end}"
             for place in figure.files:
                 if place.endswith(".md"):
-                    yield figure, self.root / place, rf"(\A# [^\n]*)({_MARK})()"
+                    opening = r"(?s)(\A# [^\n]*\n\n.*?)"  # the first paragraph says what it is
+                    yield figure, self.root / place, rf"{opening}({_MARK})(\n\n)"
                 elif place.endswith(".png"):
                     shown = rf"(!\[[^\]]*\]\((?:docs/)?{re.escape(place.removeprefix('docs/'))}\))"
                     for page in self.pages:
@@ -247,6 +250,12 @@ class Project:
             return ""
         how = "" if figure.by_hand else "; `make figures` makes it again"
         return f"\n\n{OLD} (commit {stamp['commit'][:7]}){how}.*"
+
+
+def forget() -> None:
+    """Read files again when they are needed next: they may have changed."""
+    for cached in (_tree, _imports, _code):
+        cached.cache_clear()
 
 
 @cache
