@@ -6,6 +6,7 @@ from typing import Any
 
 import arviz_base
 import numpy as np
+import pandas as pd
 import pytest
 from arviz_stats import loo
 from scipy.special import log_expit, logsumexp
@@ -163,20 +164,70 @@ def test_unsure_scores_are_no_ranking() -> None:
     assert standing(9.0, 1.0, unsure=True) == "rank uncertain"
 
 
+def test_scores_of_users_are_of_the_same_users_in_whatever_order_a_fit_has_them() -> None:
+    """One fit has the order of X, the other that of the observations; the third is the second with
+    the order of X."""
+    users, rng = list("abcdef"), np.random.default_rng(3)
+    owner = np.repeat(users[::-1], 4)
+    size = np.repeat([5.0, -5.0, 3.0, -3.0, 1.0, -1.0], 4)
+    rows = dv.UserRegression(
+        owner, np.ones((24, 1)), size + 0.3 * rng.standard_normal(24), noise_variance=0.1
+    )
+    X = pd.DataFrame({"x": rng.standard_normal(6)}, index=users)
+    settings: dict[str, Any] = {"n_warmup": 50, "n_draws": 100, "n_chains": 2, "random_state": 0}
+    first = dv.DualViewMixture(1, **settings).fit(X, rows)
+    other = dv.DualViewMixture(1, **settings).fit(None, rows)
+    assert first.posterior_.user_ids == users == other.posterior_.user_ids[::-1]
+    found = comparison.scores_of({"first": first, "other": other}, by="user")
+    own = user_scores(other)
+    np.testing.assert_array_equal(found["other"].elpd, own.elpd[::-1])
+    np.testing.assert_array_equal(found["other"].influence.first, own.influence.first[::-1, ::-1])
+    np.testing.assert_array_equal(found["first"].elpd, user_scores(first).elpd)
+    with pytest.warns(dv.errors.DataWarning, match="unreliable leave-one-out scores"):
+        stacked = dv.stack({"first": first, "other": other}, by="user")
+    assert stacked.weights.sum() == pytest.approx(1.0)
+    more = pd.concat([X, pd.DataFrame({"x": [0.0]}, index=["g"])])
+    third = dv.DualViewMixture(1, **settings).fit(more, rows)
+    with pytest.raises(dv.errors.InputError, match="their numbers are third: 7, other: 6"):
+        dv.compare({"third": third, "other": other}, by="user")
+
+
+def test_observations_that_are_not_those_of_the_fit_are_refused(tmp_path: Path) -> None:
+    """As many, and of the same users: by their values and their order."""
+    own = behavior("normal")
+    models = {str(seed): fit(own, seed, 30) for seed in (0, 1)}
+    models["1"].posterior_.save(tmp_path / "fit.nc")
+    models["loaded"] = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "fit.nc"))
+    table = dv.compare(models, own)
+    assert table["elpd"]["1"] == table["elpd"]["loaded"]
+    order = np.arange(len(USER))[::-1]
+    others = {
+        "outcome": dv.UserRegression(USER, own.design, own.outcome + 1.0, noise_variance=0.5),
+        "user": dv.UserRegression(USER[order], own.design, own.outcome, noise_variance=0.5),
+        "user, design, outcome": own.take(order),
+    }
+    for name, other in others.items():
+        for known in (models["0"], models["loaded"]):
+            with pytest.raises(dv.errors.InputError, match=f"they differ in {name}[.]"):
+                dv.compare({"a": known, "b": known}, other)
+    with pytest.raises(dv.errors.InputError, match="pass them as behavior="):
+        dv.compare({"a": models["loaded"], "b": models["loaded"]})
+
+
 def test_notes_tell_unsure_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of two fits has a heavy tail: neither place is sure, and the table says why."""
     rng = np.random.default_rng(6)
     good = -1.0 + 0.1 * rng.standard_normal((2, 500, 4))
     bad = good - 2.0
     bad[..., 1] = -4.0 - np.log(rng.pareto(1 / 1.5, (2, 500)) + 1.0)
-    monkeypatch.setitem(
-        comparison._SCORED, "observation", lambda model, _: leave_one_out(model.values)
+    monkeypatch.setattr(
+        comparison, "observation_scores", lambda model, _: leave_one_out(model.values)
     )
 
     def table(**values: np.ndarray) -> Any:
         fitted = SimpleNamespace(
             posterior_=SimpleNamespace(n_chains=2, n_draws=500),
-            behavior_=SimpleNamespace(observed=np.zeros(4), scored_as="density"),
+            behavior_=SimpleNamespace(observed=np.zeros(4), outcome=(), scored_as="density"),
         )
         models: Any = {
             name: SimpleNamespace(values=part, **vars(fitted)) for name, part in values.items()
@@ -382,7 +433,7 @@ def test_what_is_no_dict_of_fits_is_refused() -> None:
 def test_bad_requests() -> None:
     models = {"one": fit(behavior("normal"), 0, 30), "other": fit(behavior("normal"), 1, 30)}
     with pytest.raises(
-        dv.errors.InputError, match="by must be 'observation' or 'user'; got 'thread'"
+        dv.errors.InputError, match='by must be "observation" or "user"; got \'thread\''
     ):
         dv.compare(models, by="thread")
     other = behavior("normal").take(np.arange(11))

@@ -30,7 +30,7 @@ from dualview.behaviors.recorded import Recorded
 from dualview.columns.column import Column
 from dualview.errors import DataWarning, InputError
 from dualview.evaluation import stacking
-from dualview.evaluation.comparison import observation_scores, user_scores
+from dualview.evaluation.comparison import check_users, observation_scores, user_scores
 from dualview.evaluation.stacking import _design_effect, _lesson, _verdict, mix
 from dualview.evaluation.stacking_weights import relative_densities, stacking_weights
 from dualview.posterior.prediction.predictive import VectorMixture, VectorParts
@@ -257,9 +257,10 @@ def test_predictions_of_new_users_by_hand(fits: dict[str, Any]) -> None:
         own.predict_outcome(new, x)
         for own, x in zip(fits.values(), (X_new, nothing, nothing), strict=True)
     ]
-    np.testing.assert_allclose(
-        stacked.predict_outcome(new, X_new).log_density(y), by_hand(parts, y)
-    )
+    for given in (X_new, pd.DataFrame(X_new, columns=["a", "b"][: X_new.shape[1]])):
+        np.testing.assert_allclose(
+            stacked.predict_outcome(new, given).log_density(y), by_hand(parts, y)
+        )
     so_far = dv.SharedOutcome(np.hstack([known, [[1.0], [1.0], [0.0], [1.0]]]), y)
     asked = np.hstack([known, np.ones((4, 1))])
     found = stacked.predict_outcome(asked, X_new[:1], so_far)
@@ -366,7 +367,7 @@ def test_what_cannot_be_stacked_is_said(fits: dict[str, Any]) -> None:
     for given, message in cases:
         with pytest.raises(InputError, match=message):
             dv.stack(given)
-    with pytest.raises(InputError, match="by must be 'observation' or 'user'"):
+    with pytest.raises(InputError, match='by must be "observation" or "user"'):
         dv.stack(fits, by="thread")
 
 
@@ -374,15 +375,12 @@ def test_users_must_be_the_same() -> None:
     def named(ids: str) -> Any:
         return SimpleNamespace(posterior_=SimpleNamespace(user_ids=list(ids), n_users=len(ids)))
 
-    check = stacking._check_users
-    check({"a": named("xyz"), "b": named("012")}, "user")
-    check({"a": named("xyz"), "b": named("zyx")}, "observation")
-    with pytest.raises(InputError, match="in the same order"):
-        check({"a": named("xyz"), "b": named("zyx")}, "user")
+    check_users({"a": named("xyz"), "b": named("012")})
+    check_users({"a": named("xyz"), "b": named("zyx")})
     with pytest.raises(InputError, match="their ids differ"):
-        check({"a": named("xyz"), "b": named("xyw")}, "observation")
+        check_users({"a": named("xyz"), "b": named("xyw")})
     with pytest.raises(InputError, match="their numbers are a: 3, b: 2"):
-        check({"a": named("xyz"), "b": named("xy")}, "observation")
+        check_users({"a": named("xyz"), "b": named("xy")})
 
 
 def test_unreliable_scores_are_told_with_the_name_of_the_fit() -> None:

@@ -2,6 +2,7 @@
 read new tables as the fit did."""
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -158,8 +159,19 @@ def test_a_feature_in_one_row_of_a_user_is_that_of_the_user() -> None:
     table = visits()
     table.loc[table["month"] > 0, "age"] = None
     assert not long(table, features="age")[0]["age"].isna().any()
+    table["drug"] = table["drug"].where(table["month"] == 0, "")
+    assert set(long(table, features="drug")[0]["drug"]) == {"yes", "no"}
 
 
+def test_decimals_of_arrow_are_numbers() -> None:
+    """With an empty cell, which is an open end."""
+    cells = pa.array([None, *map(Decimal, range(71))], pa.decimal128(6, 2))
+    low = pd.Series(pd.arrays.ArrowExtensionArray(cells))
+    _, behavior = long(visits().assign(low=low, high=99.0), outcome=["low", "high"])
+    np.testing.assert_array_equal(behavior.outcome[:, 0], [-np.inf, *range(71)])
+
+
+ARRAYS = pd.Series([np.ones(2)] * 72)
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a column that is not there": ({}, {"by": "mont"}, "'mont'.* Did you mean 'month'"),
     "an id that is missing": (
@@ -188,8 +200,14 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"by": "month"},
         "dates or time spans. Make it numbers",
     ),
+    "months": (
+        {"low": pd.period_range("2020-01", periods=72, freq="M"), "high": None},
+        {"outcome": ["low", "high"]},
+        "'low' must hold numbers or nothing",
+    ),
     "levels that are fractions": ({"town": 0.5}, {"groups": "town"}, "holds fractions"),
     "ids that are fractions": ({"subject": 0.5}, {}, "Name the column of ids with user="),
+    "ids that are infinite": ({"subject": [np.inf, *range(71)]}, {}, "Name the column of ids"),
     "a column twice": ({}, {"by": "month", "common": "month"}, "by and common both have 'month'"),
     "text as yes or no": ({}, {"outcome": "town", "family": "binary"}, r"df\['town'\] == 'yes'"),
     "very many levels": (
@@ -203,6 +221,11 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "levels of numbers": ({}, {"family": "count", "levels": [1, 2, 3]}, "levels= is for"),
     "infinite outcomes": ({"bdi": [np.inf, *range(71)]}, {}, r"must hold numbers.*row\(s\) 0"),
     "a list in a cell": ({"age": [[1]] * 72}, {"features": "age"}, "one value in each cell"),
+    "an imaginary feature": ({"age": 1j}, {"features": "age"}, "it holds complex numbers"),
+    "arrays in cells": ({"month": ARRAYS}, {"by": "month"}, r"must hold numbers.* row\(s\) 0"),
+    "arrays as outcomes": ({"bdi": ARRAYS}, {}, "holds lists or records"),
+    "arrays as ids": ({"subject": ARRAYS}, {}, "got a list of lists"),
+    "arrays as levels": ({"item": ARRAYS}, {"groups": "item"}, "it holds lists or records"),
     "a list as a level": ({"item": [["i"]] * 72}, {"groups": "item"}, "it holds lists or records"),
     "complex numbers": ({"month": 1j}, {"by": "month"}, r"'month' must hold numbers.* row\(s\) 0"),
     "complex objects": (
@@ -440,6 +463,10 @@ def test_a_saved_fit_reads_tables_too(model: dv.DualViewMixture, tmp_path: Path)
 @pytest.mark.parametrize(
     ("new", "message"),
     [
+        (
+            new_visits().assign(month=pd.period_range("2020-01", periods=3, freq="M")),
+            r"'month' must hold numbers; it does not in row\(s\) 0, 1, 2",
+        ),
         (new_visits().assign(town="z"), r"'town' has level\(s\) that the fit has not seen, z"),
         (new_visits().drop(columns="month"), "must have a column 'month'"),
         (new_visits().drop(columns="age"), r"1 user\(s\) are new to the fit \(99\).* lacks .* age"),

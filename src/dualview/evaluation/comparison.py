@@ -5,7 +5,7 @@ log likelihoods (chain, draw, n) of n observations.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,9 +31,11 @@ from dualview.posterior.prediction.influence import (
 )
 from dualview.posterior.prediction.left_out import left_out_densities, left_out_pairs
 from dualview.posterior.prediction.left_out_users import user_densities
+from dualview.settings import check_choice
 
 Array = NDArray[np.float64]
 
+_SCORED = ("observation", "user")
 _FEWEST = 25  # draws, for the tail of a Pareto distribution
 # Pareto shapes above it make an observation's score unreliable, with few draws smaller ones
 # (Vehtari and others 2024)
@@ -142,8 +144,7 @@ def scores_of(
     """The scores that ``compare`` adds up, by name of the model; the same observations, in the same
     order, for all. caller: the function that errors name."""
     _check_models(models, caller)
-    if not isinstance(by, str) or by not in _SCORED:
-        raise InputError(f"by must be {' or '.join(map(repr, _SCORED))}; got {by!r}.")
+    check_choice("by", by, _SCORED)
     if folds is not None and by != "observation":
         raise InputError(
             f"Folds are parts of the observations: {caller}(models, folds={folds!r}) goes with "
@@ -155,7 +156,26 @@ def scores_of(
     _check_draws(models, caller)
     if folds is not None:
         return _fold_scores(models, behaviors, folds)
-    return {name: _SCORED[by](model, behaviors[name]) for name, model in models.items()}
+    if by == "observation":
+        return {name: observation_scores(models[name], own) for name, own in behaviors.items()}
+    check_users(models)
+    everybody = next(filter(None, map(_user_names, models.values())), [])
+    return {name: user_scores(models[name], own, everybody) for name, own in behaviors.items()}
+
+
+def check_users(models: Mapping[str, DualViewMixture]) -> None:
+    """Raise unless all fits have the same users, in whatever order."""
+    if said := unlike_text({name: fit.posterior_.n_users for name, fit in models.items()}):
+        raise InputError(f"The fits must have the same users; their numbers are {said}.")
+    named = filter(None, map(_user_names, models.values()))
+    if len({frozenset(own) for own in named}) > 1:
+        raise InputError("The fits must have the same users; their ids differ.")
+
+
+def _user_names(model: DualViewMixture) -> list[str]:
+    """Ids of the users of a fit; none where these are known by position."""
+    ids = model.posterior_.user_ids
+    return [] if ids == list(map(str, range(len(ids)))) else ids
 
 
 def _check_models(models: Any, caller: str) -> None:
@@ -192,7 +212,7 @@ def _observations(model: DualViewMixture, behavior: Any, caller: str = "compare"
         raise InputError(
             f"{caller} needs fits with a behavior: it predicts the observations of the behavior."
         )
-    if behavior is None or behavior is fitted:
+    if behavior is fitted or (behavior is None and fitted.outcome is not None):
         return fitted
     return observations_of(model.posterior_, behavior)
 
@@ -317,17 +337,19 @@ def _cut(behavior: Behavior, folds: int) -> list[tuple[NDArray[np.intp], NDArray
         raise InputError(str(error).replace("n_splits", "folds")) from None
 
 
-def user_scores(model: DualViewMixture, behavior: Any = None) -> Scores:
+def user_scores(
+    model: DualViewMixture, behavior: Any = None, everybody: Sequence[str] = ()
+) -> Scores:
     """Leave-one-out scores of users: ln p(observations of u | features of u, everything of all
     others).
 
-    lppd is the same given the draws as they are, in which u has a part.
+    everybody: ids of the users in the order of the scores; by default, and where the fit knows them
+    by position, its own order. lppd is the same given the draws as they are, in which u has a part.
     """
     densities = user_densities(model.posterior_, _observations(model, behavior))
-    return leave_one_out(densities.joint, densities.features)
-
-
-_SCORED = {"observation": observation_scores, "user": user_scores}
+    place = {user: row for row, user in enumerate(_user_names(model))}
+    rows = [place[user] for user in everybody] if place and everybody else slice(None)
+    return leave_one_out(densities.joint[..., rows], densities.features[..., rows])
 
 
 def _mean_density(values: Array) -> Array:
@@ -482,8 +504,9 @@ def standing(difference: float, error: float, unsure: bool = False, few: bool = 
 def _note(standing: str, score: Scores, what: str) -> str:
     unsure = int(score.unsure.sum())
     if unsure:
+        folds = "" if what == "users" else "use folds=5, or "
         return (
-            f"{standing}; {unsure} of {len(score.unsure)} {what} have unreliable scores: use "
-            "folds=5, or check on held-out ones"
+            f"{standing}; {unsure} of {len(score.unsure)} {what} have unreliable scores: {folds}"
+            "check on held-out ones"
         )
     return standing

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dualview.behaviors.families import NormalMixture
 from dualview.checks import words_text
 from dualview.errors import DataWarning, InputError
-from dualview.evaluation.comparison import Scores, is_few, scores_of, unlike_text
+from dualview.evaluation.comparison import Scores, check_users, is_few, scores_of, unlike_text
 from dualview.evaluation.stacking_weights import (
     bootstrapped_weights,
     relative_densities,
@@ -21,6 +21,7 @@ from dualview.evaluation.stacking_weights import (
 )
 from dualview.files.html import small_table
 from dualview.mixture import DualViewMixture
+from dualview.posterior.observations import observation_digests
 from dualview.posterior.prediction.influence import shared_variance
 from dualview.predictions import Unknown
 
@@ -89,7 +90,7 @@ def stack(
     True
     """
     scores = scores_of(fits, behavior, by=by, folds=folds, caller="stack")
-    _check_users(fits, by)
+    check_users(fits)
     if behavior is None:
         _check_observations(fits)
     _warn_of_unsure(scores, by)
@@ -240,22 +241,8 @@ def _known_of(fit: DualViewMixture, X: Any) -> Any:
         is_frame = isinstance(table, pd.DataFrame)
         return table.iloc[:, :0] if is_frame else np.empty((np.shape(table)[0], 0))
     names = list(getattr(fit, "feature_names_in_", ()))
-    return X[names] if isinstance(X, pd.DataFrame) and set(names) <= set(X.columns) else X
-
-
-def _check_users(fits: Mapping[str, DualViewMixture], by: str) -> None:
-    """Raise unless all fits have the same users; in the same order, where users are left out."""
-    if said := unlike_text({name: fit.posterior_.n_users for name, fit in fits.items()}):
-        raise InputError(f"The fits must have the same users; their numbers are {said}.")
-    ids = [tuple(fit.posterior_.user_ids) for fit in fits.values()]
-    named = {own for own in ids if own != tuple(map(str, range(len(own))))}
-    if len({frozenset(own) for own in named}) > 1:
-        raise InputError("The fits must have the same users; their ids differ.")
-    if by == "user" and len(named) > 1:
-        raise InputError(
-            'With by="user" the fits must have their users in the same order: fit them all to X '
-            "and behavior in one order."
-        )
+    is_known = names and isinstance(X, pd.DataFrame) and set(names) <= set(X.columns)
+    return X[names] if is_known else X
 
 
 def _check_observations(fits: Mapping[str, DualViewMixture]) -> None:
@@ -277,10 +264,7 @@ def _participants(fit: DualViewMixture) -> dict[str, Any]:
     """Digests that say whose the observations of a fit are, by name; none where a behavior lacks
     them."""
     assert fit.behavior_ is not None
-    try:
-        digests = fit.behavior_.fingerprint()
-    except InputError:
-        return {}
+    digests = observation_digests(fit.behavior_)
     whose = ("participation", "user", "ranking")
     return {key: value for key, value in digests.items() if key.rpartition(".")[2] in whose}
 

@@ -19,7 +19,7 @@ from dualview.errors import DataWarning, InputError, InputTypeError
 from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign, source_of
 from dualview.inputs.formulas import Terms
 from dualview.inputs.long_tables import KINDS, LongTable, check_used_once, has_fractions
-from dualview.inputs.tables import GivenTable
+from dualview.inputs.tables import GivenTable, is_empty
 from dualview.settings import AnswerSettings, check_choice, choices
 
 MEMORY = "The table"  # what messages call one that is no file
@@ -301,7 +301,7 @@ def table_of(table: Any) -> GivenTable:
 def users_of(table: GivenTable, column: str) -> NDArray[np.object_]:
     """The user of each row; an error where an id is missing."""
     cells = table.require(column, "user=", filled=False)
-    missing = np.flatnonzero((cells.isna() | (cells == "")).to_numpy())
+    missing = np.flatnonzero(is_empty(cells))
     if len(missing):
         raise InputError(
             f"{table.path}: column {column!r} must name a user in every row; {len(missing)} of "
@@ -311,7 +311,7 @@ def users_of(table: GivenTable, column: str) -> NDArray[np.object_]:
     if has_fractions(cells):
         raise InputError(
             f"{table.path}: column {column!r} must hold ids, names or whole numbers; it holds "
-            "fractions. Name the column of ids with user=."
+            "fractions or infinity. Name the column of ids with user=."
         )
     table.ids(column, "user=")  # no NUL characters
     return np.array(checked_ids(cells.tolist(), "user"), dtype=object)
@@ -327,9 +327,13 @@ def features_of(
     parts = {}
     for name in names:
         cells = table.require(name, "features=", filled=False)
-        if source_of(table.frame, name).holds == "lists or records":
-            raise InputError(f"{table.path}: column {name!r} must hold one value in each cell.")
-        by_user = cells.groupby(codes)
+        holds = source_of(table.frame, name).holds
+        if holds in ("lists or records", "complex numbers"):
+            raise InputError(
+                f"{table.path}: column {name!r} must hold one value in each cell, a number or "
+                f"text; it holds {holds}."
+            )
+        by_user = cells.mask(is_empty(cells)).groupby(codes)
         differ = np.flatnonzero(by_user.nunique().to_numpy() > 1)
         if len(differ):
             held = cells[codes == differ[0]].dropna().unique().tolist()

@@ -198,7 +198,10 @@ def check_used_once(
 
 def has_fractions(values: pd.Series) -> bool:
     """Whether a column holds numbers that are not whole, which are no names of anything."""
-    return values.dtype.kind == "f" and not are_whole(values.dropna().to_numpy(dtype=float))
+    if values.dtype.kind != "f":
+        return False
+    known = values.dropna().to_numpy(dtype=float)
+    return not (np.isfinite(known).all() and are_whole(known))
 
 
 def _levels_of(made: OrdinalOutcomes) -> tuple[Any, ...]:

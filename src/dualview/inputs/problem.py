@@ -24,6 +24,7 @@ from dualview.partitions.agreement import agreement_text
 from dualview.partitions.choice import partition_names
 from dualview.posterior import Posterior
 from dualview.posterior.draws.from_records import tree_of
+from dualview.posterior.observations import observation_digests
 from dualview.posterior.spec import ModelSpec
 from dualview.units import GaussianPrior, Whitening
 
@@ -80,7 +81,9 @@ def build_model(parameters: Parameters, data: Data) -> Problem:
         check_inherits(
             likelihood, Likelihood, f"What {type(data.behavior).__name__}.prepare returns"
         )
-    behavior = None if data.behavior is None else data.behavior.described()
+    behavior = None
+    if data.behavior is not None:
+        behavior = data.behavior.described() | {"digests": observation_digests(data.behavior)}
     spec = describe_model(parameters, units, behavior, data.tables, data.codebook, layout)
     coords = data.coords()
     model = spec.build(data.features, data.cells, likelihood, data.n_users)

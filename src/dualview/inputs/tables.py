@@ -72,7 +72,7 @@ class GivenTable:
                 f"{', '.join(names) or 'none'}.{meant} {_advice(self.frame, option)}"
             )
         values = self.frame[column]
-        missing = np.flatnonzero(values.isna() | (values == ""))
+        missing = np.flatnonzero(is_empty(values))
         if len(missing) and filled:
             rows = self.in_rows(values.index[missing])
             raise InputError(f"{self.path}: column {column!r} is empty in {rows}.")
@@ -162,12 +162,22 @@ def match_users(ids: pd.Series, known: Collection[str], notes: list[str]) -> pd.
 
 
 def numeric(values: pd.Series) -> NDArray[np.float64]:
-    """A column as numbers, NaN where there is none; dates, time spans and complex numbers are
-    none."""
+    """A column as numbers, NaN where there is none; dates, time spans, periods and complex numbers
+    are none."""
+    if isinstance(values.dtype, pd.PeriodDtype | pd.ArrowDtype):  # months since 1970; decimals
+        values = values.astype(object)
     read = values if values.dtype.kind in "mM" else pd.to_numeric(values, errors="coerce")
     if read.dtype.kind in "mMc":
         return np.full(len(values), np.nan)
     return np.asarray(read.to_numpy(dtype=float, na_value=np.nan))
+
+
+def is_empty(values: pd.Series) -> pd.Series:
+    """Whether cells hold nothing, or text without a character; cells may hold arrays."""
+    if values.dtype.kind in "biufcmM":
+        return values.isna()
+    is_empty_text = values.map(lambda value: isinstance(value, str) and not value)
+    return values.isna() | is_empty_text.astype(bool)
 
 
 def known_rows(

@@ -10,6 +10,25 @@ from dualview.model import Model
 from dualview.posterior.draws.fit_facts import FitFacts
 from dualview.units import GaussianPrior
 
+# What a fingerprint says of observations; the rest is options
+_OF_ROWS = {"participation", "outcome", "covariates", "user", "design", "ranking", "items"}
+_OF_ROWS |= {"common", "offset", "weights", "standard_errors"}
+
+
+def observation_digests(behavior: Behavior) -> dict[str, Any]:
+    """Digests of the observations, by name: whether two behaviors have the same; none where a
+    behavior has no fingerprint."""
+    try:
+        found = behavior.fingerprint()
+    except InputError:
+        return {}
+    parts = {key: key.rpartition(".")[2] for key in found}
+    return {
+        key: found[key]
+        for key, part in parts.items()
+        if part in _OF_ROWS or part.startswith("group ")
+    }
+
 
 def fitted_model(post: FitFacts, behavior: Behavior | None) -> Model:
     """The model that was fitted, in working units; behavior has the observations of the fit, None
@@ -86,4 +105,12 @@ def _check_same(post: FitFacts, behavior: Behavior) -> None:
         raise InputError(
             f"behavior must be that of the fit, with {n} observations; got "
             f"{len(behavior.observed)}."
+        )
+    fit_has = (post.spec.behavior or {}).get("digests", {})
+    given = observation_digests(behavior) if fit_has else {}
+    different = [key for key, own in fit_has.items() if given.get(key) != own]
+    if different:
+        raise InputError(
+            "behavior must hold the observations of the fit, in their order; they differ in "
+            f"{', '.join(different)}. For others: predict_outcome(behavior).nll(outcome)."
         )

@@ -236,13 +236,14 @@ def verdict(
     what holds the run up.
 
     chain_distance and settled, the groups of scalars that are within their limits: asked where
-    something is not. The distance counts as a part of the roles. longer: how much, and by which
+    something is not. The distance decides nothing: where many partitions are likely, the estimates
+    of good chains differ too. longer: how much, and by which
     settings. of: the group that the diagnostics are of; None for the whole run.
     """
     if diagnostics["r_hat"].isna().any():
         return False, TOO_FEW
     held_up = out_of_bounds(diagnostics)
-    modes = _modes_text(chain_distance()) if len(held_up) or of == "roles" else ""
+    modes = _modes_text(chain_distance()) if len(held_up) else ""
     subject = "" if of is None else _sentence(_GROUPS[of])
     if not len(held_up) and not modes and n_chains > 1:
         good = f"{subject} have settled" if subject else "Converged"
