@@ -257,10 +257,12 @@ def test_predictions_of_new_users_by_hand(fits: dict[str, Any]) -> None:
         own.predict_outcome(new, x)
         for own, x in zip(fits.values(), (X_new, nothing, nothing), strict=True)
     ]
-    for given in (X_new, pd.DataFrame(X_new, columns=["a", "b"][: X_new.shape[1]])):
-        np.testing.assert_allclose(
-            stacked.predict_outcome(new, given).log_density(y), by_hand(parts, y)
-        )
+    np.testing.assert_allclose(
+        stacked.predict_outcome(new, X_new).log_density(y), by_hand(parts, y)
+    )
+    with pytest.warns(UserWarning, match="X has feature names"):
+        found = stacked.predict_outcome(new, pd.DataFrame(X_new).add_prefix("x"))
+    np.testing.assert_allclose(found.log_density(y), by_hand(parts, y))
     so_far = dv.SharedOutcome(np.hstack([known, [[1.0], [1.0], [0.0], [1.0]]]), y)
     asked = np.hstack([known, np.ones((4, 1))])
     found = stacked.predict_outcome(asked, X_new[:1], so_far)
