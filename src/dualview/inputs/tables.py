@@ -56,7 +56,7 @@ class GivenTable:
         return f"--{name.replace('_', '-')}" if self.is_file else f"{name}="
 
     def in_rows(self, rows: Iterable[int]) -> str:
-        """Rows in words: lines of a file; of a table in memory rows from 0."""
+        """Rows in words, by their index: lines of a file; of a table in memory rows from 0."""
         first, word = (2, "line(s)") if self.is_file else (0, "row(s)")
         return f"{word} {listed([str(int(row) + first) for row in rows])}"
 
@@ -82,8 +82,8 @@ class GivenTable:
         """Ids of a column as text. Files of results cannot hold NUL characters, so they are refused
         before the work."""
         ids = [id_text(value) for value in self.require(column, option)]
-        bad = [row for row, name in enumerate(ids) if "\0" in name]
-        if bad:
+        bad = self.frame.index[["\0" in name for name in ids]]
+        if len(bad):
             raise InputError(
                 f"{self.path}: column {column!r} has a NUL character in {self.in_rows(bad)}. Write "
                 "other ids."
