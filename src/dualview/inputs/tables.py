@@ -201,12 +201,17 @@ def _advice(table: pd.DataFrame, option: str) -> str:
     return separator_advice(table.columns) or f"Name it with {option}."
 
 
+def require_users(table: GivenTable) -> None:
+    """Raise where a table of users has no rows."""
+    if not len(table):
+        raise InputError(f"{table.path} has no users: it names columns, and has no row below them.")
+
+
 def read_users(path: Path, columns: Columns) -> Users:
     """Users and their features: every other column."""
     table = GivenTable.read(path, [columns.user])
     ids = table.ids(columns.user, "--user-column")
-    if not ids:
-        raise InputError(f"{path} has no users: it names columns, and has no row below them.")
+    require_users(table)
     swapped = " It looks like the table of threads: users come first."
     refuse_repeated(ids, path, "users", swapped if columns.thread in table.frame else "")
     features = table.frame.drop(columns=columns.user)
