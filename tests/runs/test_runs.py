@@ -378,6 +378,17 @@ def test_commas_in_a_table_that_is_called_tsv(tmp_path: Path) -> None:
         read_users(tmp_path / "users.tsv", Columns())
 
 
+def test_an_empty_column_of_outcomes_is_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "threads.csv"
+    path.write_text("thread,user,outcome\na,user 1,\nb,user 1,\n")
+    assert read_threads(path, USERS, Columns(), need_outcome=False).outcome is None
+    with pytest.raises(InputError, match=r"'outcome' is empty in line.s. 2, 3\.$"):
+        read_threads(path, USERS, Columns())
+    path.write_text("thread,user,outcome\na,user 1,\nb,user 1,2\n")
+    with pytest.raises(InputError, match=r"line.s. 2\. To predict, .* leave the column out\.$"):
+        read_threads(path, USERS, Columns(), need_outcome=False)
+
+
 def test_an_outcome_is_no_covariate(tmp_path: Path) -> None:
     (tmp_path / "threads.csv").write_text("thread,user,outcome\na,user 1,1.5\n")
     with pytest.raises(InputError, match="--covariates has the outcome, 'outcome'"):

@@ -26,6 +26,8 @@ from dualview.files.spreadsheets import match_names
 from dualview.inputs.table_files import read_table, separator_advice
 from dualview.settings import Columns
 
+TO_PREDICT = " To predict, fill in all cells or leave the column out."
+
 
 @dataclass(frozen=True)
 class GivenTable:
@@ -60,9 +62,13 @@ class GivenTable:
         first, word = (2, "line(s)") if self.is_file else (0, "row(s)")
         return f"{word} {listed([str(int(row) + first) for row in rows])}"
 
-    def require(self, column: str, option: str, filled: bool = True) -> pd.Series:
+    def is_blank(self, column: str) -> bool:
+        """Whether all cells of a column are empty."""
+        return bool(_are_empty(self.frame[column]).all())
+
+    def require(self, column: str, option: str, filled: bool = True, advice: str = "") -> pd.Series:
         """A column; raises where it is not there or, unless they say something, has empty cells.
-        option: what names it."""
+        option: what names it. advice: what to do about empty cells."""
         if column not in self.frame.columns:
             names = [str(name) for name in self.frame.columns]
             near = difflib.get_close_matches(column, names, 3) if len(names) > 1 else []
@@ -72,10 +78,10 @@ class GivenTable:
                 f"{', '.join(names) or 'none'}.{meant} {_advice(self.frame, option)}"
             )
         values = self.frame[column]
-        missing = np.flatnonzero(values.isna() | (values == ""))
+        missing = np.flatnonzero(_are_empty(values))
         if len(missing) and filled:
             rows = self.in_rows(values.index[missing])
-            raise InputError(f"{self.path}: column {column!r} is empty in {rows}.")
+            raise InputError(f"{self.path}: column {column!r} is empty in {rows}.{advice}")
         return values
 
     def ids(self, column: str, option: str) -> list[str]:
@@ -194,6 +200,10 @@ def refuse_repeated(ids: Sequence[str], path: Path, what: str, hint: str = "") -
         raise InputError(
             f"{path}: {what} must be listed once; listed more than once: {listed(repeated)}.{hint}"
         )
+
+
+def _are_empty(values: pd.Series) -> pd.Series:
+    return values.isna() | (values == "")
 
 
 def _advice(table: pd.DataFrame, option: str) -> str:
@@ -328,11 +338,12 @@ def _per_thread(table: GivenTable, columns: Columns, needed: Sequence[str]) -> p
     """What is needed, and the outcome where there is one, by thread; different values in the rows
     of a thread are an error."""
     threads = table.ids(columns.thread, "--thread-column")
-    found = [columns.outcome] if columns.outcome in table.frame else []
+    outcome = columns.outcome
+    found = [outcome] if outcome in table.frame and not table.is_blank(outcome) else []
     chosen = list(dict.fromkeys([*needed, *found]))
     for column in chosen:
-        asked = "--outcome-column" if column == columns.outcome else "--covariates"
-        table.require(column, asked)
+        asked = "--outcome-column" if column == outcome else "--covariates"
+        table.require(column, asked, advice="" if column in needed else TO_PREDICT)
     narrow = table.frame[chosen].set_axis(pd.Index(threads, name=columns.thread))
     for column in chosen:
         values = narrow.groupby(level=0, sort=False)[column].nunique()
