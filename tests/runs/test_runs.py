@@ -588,6 +588,7 @@ def test_a_fit_that_is_refused_leaves_nothing_to_resume(
 ) -> None:
     users, threads = write_tables(tmp_path)
     fit = ["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *SHORT]
+    (tmp_path / "run").mkdir()
     assert cli.main([*fit, "--clusters", "13"]) == 2
     assert "--clusters must be at most the number of users, 12; got 13" in capsys.readouterr().err
     assert cli.main(["resume", str(tmp_path / "run")]) == 2
@@ -598,6 +599,28 @@ def test_a_fit_that_is_refused_leaves_nothing_to_resume(
     assert text.count("Too few draws") == 1
     assert f"To draw more: dualview resume {tmp_path / 'run'} --draws 60" in text
     assert "plots.traces" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "columns.toml cannot be read"),
+        ("[posts", "columns.toml is not a TOML file"),
+        ('posts = "nonsense"\n', "nonsense"),
+        ('age = "count"\n', "age"),
+    ],
+)
+def test_a_fit_that_is_refused_leaves_no_folder(
+    text: str | None, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    users, threads = write_tables(tmp_path)
+    kinds = tmp_path / "columns.toml"
+    if text is not None:
+        kinds.write_text(text)
+    out = ["--out", str(tmp_path / "run"), "--columns", str(kinds)]
+    assert cli.main(["fit", str(users), str(threads), *out, *SHORT]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_predictions_go_by_ids_too() -> None:
