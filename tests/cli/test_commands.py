@@ -292,6 +292,7 @@ def _no_fit(*_):
 
 
 def test_errors_name_options_and_where_help_is(tmp_path, capsys):
+    (tmp_path / "users.csv").write_text("user,x\na,1\n")
     for tokens, words in (
         (
             ["fit", "u.csv", "t.csv", "more.csv", "--out", "r"],
@@ -300,6 +301,11 @@ def test_errors_name_options_and_where_help_is(tmp_path, capsys):
         (["fit", "u.csv", "t.csv"], "Try dualview fit --help."),
         (["nonsense"], "Try dualview --help."),
         (["report", str(tmp_path / "absent")], "absent: there is no such folder."),
+        (["predict", str(tmp_path / "absent"), "new.csv"], "absent: there is no such folder."),
+        (
+            ["predict", str(tmp_path / "users.csv"), "new.csv"],
+            "users.csv is a file, not the folder of a run.",
+        ),
         (["report", str(tmp_path), "--against"], "--against requires at least 1"),
     ):
         assert cli.main(tokens) == 2

@@ -153,3 +153,16 @@ def test_mistakes_get_one_line(users, tmp_path, capsys):
     users.write_text("user\na\nb\n")
     assert cli.main(["columns", str(users)]) == 2
     assert "has no columns besides 'user'" in capsys.readouterr().err
+    users.write_text("user,age\n")
+    assert cli.main(["columns", str(users)]) == 2
+    assert f"{users} has no users: it names columns" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_other_separators_than_commas_are_told(separator, users, tmp_path, capsys):
+    users.write_text("user,age\na,1.5\nb,2.5\n".replace(",", separator))
+    for out in ([], ["--out", str(tmp_path / "columns.toml")]):
+        assert cli.main(["columns", str(users), *out]) == 2
+        said = f"{users} has one column, {f'user{separator}age'!r}. Its fields must be separated by"
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "columns.toml").exists()

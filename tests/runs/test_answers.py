@@ -120,6 +120,29 @@ def test_predictions_of_numbers(
     assert "outcome" not in pd.read_csv(out)
 
 
+def test_an_empty_column_of_outcomes_is_as_none(
+    regression: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, out = pd.read_csv(tables / "new.csv").iloc[:3], tmp_path / "p.csv"
+    predict = ["predict", str(regression), str(tmp_path / "new.csv"), "--out", str(out)]
+    new.assign(y=None).to_csv(tmp_path / "new.csv", index=False)
+    assert cli.main(predict) == 0
+    assert "outcome" not in pd.read_csv(out)
+    new.assign(y=[1.5, None, None]).to_csv(tmp_path / "new.csv", index=False)
+    assert cli.main(predict) == 2
+    said = "column 'y' is empty in line(s) 3, 4. To predict, fill in all cells or leave the column"
+    assert said in capsys.readouterr().err
+
+
+def test_predictions_have_the_lines_of_the_file(regression: Path, tmp_path: Path) -> None:
+    new, out = tmp_path / "new.csv", tmp_path / "p.csv"
+    new.write_text('user,dose,time,note\nu0,1,2,\n\nu1,1,2,"two\nlines"\n\nu0,0,1,\n')
+    assert cli.main(["predict", str(regression), str(new), "--out", str(out)]) == 0
+    table = pd.read_csv(out)
+    assert table["line"].tolist() == [2, 4, 7]
+    assert table["user"].tolist() == ["u0", "u1", "u0"]
+
+
 @pytest.mark.slow
 def test_runs_are_compared_checked_and_resumed(
     regression: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

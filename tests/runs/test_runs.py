@@ -378,6 +378,17 @@ def test_commas_in_a_table_that_is_called_tsv(tmp_path: Path) -> None:
         read_users(tmp_path / "users.tsv", Columns())
 
 
+def test_an_empty_column_of_outcomes_is_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "threads.csv"
+    path.write_text("thread,user,outcome\na,user 1,\nb,user 1,\n")
+    assert read_threads(path, USERS, Columns(), need_outcome=False).outcome is None
+    with pytest.raises(InputError, match=r"'outcome' is empty in line.s. 2, 3\.$"):
+        read_threads(path, USERS, Columns())
+    path.write_text("thread,user,outcome\na,user 1,\nb,user 1,2\n")
+    with pytest.raises(InputError, match=r"line.s. 2\. To predict, .* leave the column out\.$"):
+        read_threads(path, USERS, Columns(), need_outcome=False)
+
+
 def test_an_outcome_is_no_covariate(tmp_path: Path) -> None:
     (tmp_path / "threads.csv").write_text("thread,user,outcome\na,user 1,1.5\n")
     with pytest.raises(InputError, match="--covariates has the outcome, 'outcome'"):
@@ -577,6 +588,7 @@ def test_a_fit_that_is_refused_leaves_nothing_to_resume(
 ) -> None:
     users, threads = write_tables(tmp_path)
     fit = ["fit", str(users), str(threads), "--out", str(tmp_path / "run"), *SHORT]
+    (tmp_path / "run").mkdir()
     assert cli.main([*fit, "--clusters", "13"]) == 2
     assert "--clusters must be at most the number of users, 12; got 13" in capsys.readouterr().err
     assert cli.main(["resume", str(tmp_path / "run")]) == 2
@@ -587,6 +599,28 @@ def test_a_fit_that_is_refused_leaves_nothing_to_resume(
     assert text.count("Too few draws") == 1
     assert f"To draw more: dualview resume {tmp_path / 'run'} --draws 60" in text
     assert "plots.traces" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "columns.toml cannot be read"),
+        ("[posts", "columns.toml is not a TOML file"),
+        ('posts = "nonsense"\n', "nonsense"),
+        ('age = "count"\n', "age"),
+    ],
+)
+def test_a_fit_that_is_refused_leaves_no_folder(
+    text: str | None, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    users, threads = write_tables(tmp_path)
+    kinds = tmp_path / "columns.toml"
+    if text is not None:
+        kinds.write_text(text)
+    out = ["--out", str(tmp_path / "run"), "--columns", str(kinds)]
+    assert cli.main(["fit", str(users), str(threads), *out, *SHORT]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_predictions_go_by_ids_too() -> None:

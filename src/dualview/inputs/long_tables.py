@@ -19,7 +19,7 @@ from dualview.columns.numbers import are_whole
 from dualview.columns.table import Table, level_text
 from dualview.errors import InputError
 from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign, design_from
-from dualview.inputs.tables import GivenTable
+from dualview.inputs.tables import TO_PREDICT, GivenTable
 
 Array = NDArray[np.float64]
 
@@ -130,12 +130,13 @@ class LongTable:
         return {name: levels.ids(name, asked) for name in self.groups} or None
 
     def _outcomes(self, table: GivenTable, needed: bool) -> NDArray[Any] | None:
-        if not self.outcome or (not needed and not set(self.outcome) <= set(table.frame.columns)):
+        if not self.outcome or not (needed or self._has_outcomes(table)):
             return None
         if len(self.outcome) == 2:
             return np.column_stack(list(self._ends(table)))
         column, filled = next(iter(self.outcome)), self.kind != "rankings"
-        cells = table.require(column, table.option("outcome"), filled=filled)
+        advice = "" if needed else TO_PREDICT
+        cells = table.require(column, table.option("outcome"), filled=filled, advice=advice)
         if not filled:
             return table.numbers_or_nothing(column, "places 1, 2, 3, ...")
         if self.kind == "ordinal" and cells.dtype.kind not in "biuf":
@@ -149,6 +150,11 @@ class LongTable:
                 f"{asked}; got {odd[0]:g}."
             )
         return values
+
+    def _has_outcomes(self, table: GivenTable) -> bool:
+        """Whether a table has the columns of outcomes, and anything in them."""
+        there = set(self.outcome) <= set(table.frame.columns)
+        return there and not all(table.is_blank(name) for name in self.outcome)
 
     def _named_levels(self, table: GivenTable, column: str) -> NDArray[Any]:
         names = [level_text(value) for value in table.frame[column]]

@@ -1,6 +1,7 @@
 """Tables as files have them: CSV, TSV or Parquet, compressed or not, whole or in pieces."""
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -150,7 +151,33 @@ def _csv(path: Path, ids: Sequence[str]) -> pd.DataFrame:
             f"its rows have more fields than its header, which names {len(names)} columns. "
             f"{separator_advice(names)}"
         )
+    if sum(1 for _ in _lines(path)) > len(table) + 1:
+        begins = np.fromiter(_begins_of_rows(path, options["sep"]), dtype=np.int64)
+        if len(begins) == len(table) + 1:
+            table.index = pd.Index(begins[1:] - 1)
     return table
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with (
+        unpacked(path) as file,
+        io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="") as text,
+    ):
+        yield from text
+
+
+def _begins_of_rows(path: Path, separator: str) -> Iterator[int]:
+    """The line, from 0, in which each row of a CSV or TSV file begins, its header's first. As for
+    pandas a blank line is no row, and a field in quotes may go over several lines."""
+    field = rf'(?:"(?:[^"]++|"")*+"[^{separator}]*+|[^"{separator}][^{separator}]*+|)'
+    closed = re.compile(f"{field}(?:{separator}{field})*+")
+    blank = " \t\r\n".replace(separator, "")
+    inside = False  # a field in quotes
+    for place, line in enumerate(_lines(path)):
+        if not inside and line.strip(blank):
+            yield place
+        if '"' in line:
+            inside = not closed.fullmatch(f'"{line}' if inside else line)
 
 
 def _csv_pieces(ids: Sequence[str], path: Path, n_rows: int) -> Iterator[pd.DataFrame]:

@@ -26,6 +26,8 @@ from dualview.files.spreadsheets import match_names
 from dualview.inputs.table_files import read_table, separator_advice
 from dualview.settings import Columns
 
+TO_PREDICT = " To predict, fill in all cells or leave the column out."
+
 
 @dataclass(frozen=True)
 class GivenTable:
@@ -56,13 +58,17 @@ class GivenTable:
         return f"--{name.replace('_', '-')}" if self.is_file else f"{name}="
 
     def in_rows(self, rows: Iterable[int]) -> str:
-        """Rows in words: lines of a file; of a table in memory rows from 0."""
+        """Rows in words, by their index: lines of a file; of a table in memory rows from 0."""
         first, word = (2, "line(s)") if self.is_file else (0, "row(s)")
         return f"{word} {listed([str(int(row) + first) for row in rows])}"
 
-    def require(self, column: str, option: str, filled: bool = True) -> pd.Series:
+    def is_blank(self, column: str) -> bool:
+        """Whether all cells of a column are empty."""
+        return bool(is_empty(self.frame[column]).all())
+
+    def require(self, column: str, option: str, filled: bool = True, advice: str = "") -> pd.Series:
         """A column; raises where it is not there or, unless they say something, has empty cells.
-        option: what names it."""
+        option: what names it. advice: what to do about empty cells."""
         if column not in self.frame.columns:
             names = [str(name) for name in self.frame.columns]
             near = difflib.get_close_matches(column, names, 3) if len(names) > 1 else []
@@ -75,15 +81,15 @@ class GivenTable:
         missing = np.flatnonzero(is_empty(values))
         if len(missing) and filled:
             rows = self.in_rows(values.index[missing])
-            raise InputError(f"{self.path}: column {column!r} is empty in {rows}.")
+            raise InputError(f"{self.path}: column {column!r} is empty in {rows}.{advice}")
         return values
 
     def ids(self, column: str, option: str) -> list[str]:
         """Ids of a column as text. Files of results cannot hold NUL characters, so they are refused
         before the work."""
         ids = [id_text(value) for value in self.require(column, option)]
-        bad = [row for row, name in enumerate(ids) if "\0" in name]
-        if bad:
+        bad = self.frame.index[["\0" in name for name in ids]]
+        if len(bad):
             raise InputError(
                 f"{self.path}: column {column!r} has a NUL character in {self.in_rows(bad)}. Write "
                 "other ids."
@@ -211,12 +217,17 @@ def _advice(table: pd.DataFrame, option: str) -> str:
     return separator_advice(table.columns) or f"Name it with {option}."
 
 
+def require_users(table: GivenTable) -> None:
+    """Raise where a table of users has no rows."""
+    if not len(table):
+        raise InputError(f"{table.path} has no users: it names columns, and has no row below them.")
+
+
 def read_users(path: Path, columns: Columns) -> Users:
     """Users and their features: every other column."""
     table = GivenTable.read(path, [columns.user])
     ids = table.ids(columns.user, "--user-column")
-    if not ids:
-        raise InputError(f"{path} has no users: it names columns, and has no row below them.")
+    require_users(table)
     swapped = " It looks like the table of threads: users come first."
     refuse_repeated(ids, path, "users", swapped if columns.thread in table.frame else "")
     features = table.frame.drop(columns=columns.user)
@@ -333,11 +344,12 @@ def _per_thread(table: GivenTable, columns: Columns, needed: Sequence[str]) -> p
     """What is needed, and the outcome where there is one, by thread; different values in the rows
     of a thread are an error."""
     threads = table.ids(columns.thread, "--thread-column")
-    found = [columns.outcome] if columns.outcome in table.frame else []
+    outcome = columns.outcome
+    found = [outcome] if outcome in table.frame and not table.is_blank(outcome) else []
     chosen = list(dict.fromkeys([*needed, *found]))
     for column in chosen:
-        asked = "--outcome-column" if column == columns.outcome else "--covariates"
-        table.require(column, asked)
+        asked = "--outcome-column" if column == outcome else "--covariates"
+        table.require(column, asked, advice="" if column in needed else TO_PREDICT)
     narrow = table.frame[chosen].set_axis(pd.Index(threads, name=columns.thread))
     for column in chosen:
         values = narrow.groupby(level=0, sort=False)[column].nunique()

@@ -21,7 +21,7 @@ from dualview.inputs.answers import Answers
 from dualview.inputs.long_tables import as_read_by
 from dualview.inputs.tables import Threads
 from dualview.runs.choices import load_choice
-from dualview.runs.request import Request, build_behavior, read_observations
+from dualview.runs.request import Request, build_behavior, check_folder, read_observations
 from dualview.runs.run import load_run
 
 
@@ -36,6 +36,7 @@ def predict_run(
 ) -> str:
     """Predict new observations of known users; writes a table, returns a line of words. stacked:
     by the run and the models that were fitted beside it."""
+    check_folder(folder)
     check_place(out)
     run = load_run(folder)
     model = load_choice(folder) if stacked else run

@@ -13,7 +13,8 @@ from dualview.errors import DualViewError, InputError
 from dualview.files.reading import copy_stream, is_stream
 from dualview.files.writing import check_place, make_folder, write_whole, wrote
 from dualview.inputs.sharding import shard_tables
-from dualview.inputs.table_files import read_table
+from dualview.inputs.table_files import separator_advice
+from dualview.inputs.tables import GivenTable, require_users
 from dualview.settings import Columns
 
 _WIDTH = 80  # of a reason in the printed codebook; the file has it whole
@@ -25,7 +26,12 @@ def write_codebook(users: Path, out: Path | None, user_column: str) -> str:
     return the TOML."""
     if out is not None:
         check_place(out)
-    table = read_table(users, [user_column]).drop(columns=user_column, errors="ignore")
+    given = GivenTable.read(users, [user_column])
+    advice = separator_advice(given.frame.columns)
+    if advice:
+        raise InputError(f"{users} has one column, {given.frame.columns[0]!r}. {advice}")
+    require_users(given)
+    table = given.frame.drop(columns=user_column, errors="ignore")
     if not table.shape[1]:
         raise InputError(
             f"{users} has no columns besides {user_column!r}: there is nothing to describe."

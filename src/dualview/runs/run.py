@@ -7,6 +7,7 @@ import math
 import shlex
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,12 @@ def fit_run(request: Request, folder: Path, *, n_jobs: int, quiet: bool) -> str:
 def _fit_run(request: Request, folder: Path, n_jobs: int, quiet: bool) -> str:
     users, observed = read_inputs(request)
     behavior = None if observed is None else build_behavior(request, observed, users.ids)
-    make_folder(folder)
-    if not quiet and observed is not None:
-        for note in observed.notes:
-            print(f"dualview: {note}", file=sys.stderr)
     model = build_estimator(request.settings, folder, n_jobs, quiet)
     if request.kinds is not None:
         model.set_params(columns=read_columns_file(request.kinds))
+    if not quiet and observed is not None:
+        for note in observed.notes:
+            print(f"dualview: {note}", file=sys.stderr)
     features = None
     if users.features is not None:
         features = users.features.set_axis(pd.Index(users.ids, name="user"), axis=0)
@@ -125,7 +125,9 @@ def _fit(
     model: DualViewMixture, features: Any, behavior: Any, request: Request, folder: Path
 ) -> None:
     """Fit. The request is on disk before the work, so that a killed run can be resumed; a fit that
-    is refused leaves none."""
+    is refused leaves none, and no folder that was made for it."""
+    is_new = not folder.exists()
+    make_folder(folder)
     started = (folder / "manifest.json").exists()
     if not started:
         request.save(folder)
@@ -140,6 +142,9 @@ def _fit(
     except InputError as error:
         if not started and not (folder / "manifest.json").exists():
             (folder / "request.json").unlink(missing_ok=True)
+            if is_new:
+                with suppress(OSError):  # it holds something else
+                    folder.rmdir()
         raise InputError(_with_file(str(error), request)) from error
     request.save(folder)
 
