@@ -25,6 +25,7 @@ from dualview.evaluation.comparison import (
     standing,
     user_scores,
 )
+from dualview.posterior.observations import observations_digest
 from dualview.posterior.prediction.influence import Influence, mutual_information, shared_variance
 from dualview.posterior.prediction.left_out import left_out_pairs
 from dualview.posterior.prediction.user_features import Features
@@ -193,7 +194,7 @@ def test_scores_of_users_are_of_the_same_users_in_whatever_order_a_fit_has_them(
 
 
 def test_observations_that_are_not_those_of_the_fit_are_refused(tmp_path: Path) -> None:
-    """As many, and of the same users: by their values and their order."""
+    """As many, and of the same users; the order does not matter."""
     own = behavior("normal")
     models = {str(seed): fit(own, seed, 30) for seed in (0, 1)}
     models["1"].posterior_.save(tmp_path / "fit.nc")
@@ -201,17 +202,36 @@ def test_observations_that_are_not_those_of_the_fit_are_refused(tmp_path: Path) 
     table = dv.compare(models, own)
     assert table["elpd"]["1"] == table["elpd"]["loaded"]
     order = np.arange(len(USER))[::-1]
-    others = {
-        "outcome": dv.UserRegression(USER, own.design, own.outcome + 1.0, noise_variance=0.5),
-        "user": dv.UserRegression(USER[order], own.design, own.outcome, noise_variance=0.5),
-        "user, design, outcome": own.take(order),
-    }
-    for name, other in others.items():
+    again = dv.compare(models, own.take(order))
+    np.testing.assert_allclose(again["elpd"], table["elpd"])
+    others = [
+        (USER, own.design, own.outcome + 1.0),
+        (USER, own.design, own.outcome[order]),
+        (USER, own.design[order], own.outcome),
+        (USER[order], own.design, own.outcome),
+    ]
+    for user, design, outcome in others:
+        other = dv.UserRegression(user, design, outcome, noise_variance=0.5)
         for known in (models["0"], models["loaded"]):
-            with pytest.raises(dv.errors.InputError, match=f"they differ in {name}[.]"):
+            with pytest.raises(dv.errors.InputError, match="must hold the observations of the fit"):
                 dv.compare({"a": known, "b": known}, other)
     with pytest.raises(dv.errors.InputError, match="pass them as behavior="):
         dv.compare({"a": models["loaded"], "b": models["loaded"]})
+
+
+def test_threads_that_are_not_those_of_the_fit_are_refused() -> None:
+    forum = dv.datasets.agreement(10, 20, seed=1)
+    own = dv.SharedOutcome(forum.participation, forum.outcome)
+    order = np.arange(20)[::-1]
+    known = observations_digest(own)
+    assert observations_digest(own.take(order)) == known
+    others = [
+        (forum.participation, forum.outcome[order]),
+        (np.asarray(forum.participation)[:, ::-1], forum.outcome),
+        (2.0 * np.asarray(forum.participation), forum.outcome),
+    ]
+    for participation, outcome in others:
+        assert observations_digest(dv.SharedOutcome(participation, outcome)) != known
 
 
 def test_notes_tell_unsure_fits(monkeypatch: pytest.MonkeyPatch) -> None:

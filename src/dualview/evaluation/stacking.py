@@ -21,7 +21,6 @@ from dualview.evaluation.stacking_weights import (
 )
 from dualview.files.html import small_table
 from dualview.mixture import DualViewMixture
-from dualview.posterior.observations import observation_digests
 from dualview.posterior.prediction.influence import shared_variance
 from dualview.predictions import Unknown
 
@@ -264,7 +263,10 @@ def _participants(fit: DualViewMixture) -> dict[str, Any]:
     """Digests that say whose the observations of a fit are, by name; none where a behavior lacks
     them."""
     assert fit.behavior_ is not None
-    digests = observation_digests(fit.behavior_)
+    try:
+        digests = fit.behavior_.fingerprint()
+    except InputError:
+        return {}
     whose = ("participation", "user", "ranking")
     return {key: value for key, value in digests.items() if key.rpartition(".")[2] in whose}
 

@@ -24,7 +24,7 @@ from dualview.partitions.agreement import agreement_text
 from dualview.partitions.choice import partition_names
 from dualview.posterior import Posterior
 from dualview.posterior.draws.from_records import tree_of
-from dualview.posterior.observations import observation_digests
+from dualview.posterior.observations import observations_digest
 from dualview.posterior.spec import ModelSpec
 from dualview.units import GaussianPrior, Whitening
 
@@ -83,7 +83,7 @@ def build_model(parameters: Parameters, data: Data) -> Problem:
         )
     behavior = None
     if data.behavior is not None:
-        behavior = data.behavior.described() | {"digests": observation_digests(data.behavior)}
+        behavior = data.behavior.described() | {"digest": observations_digest(data.behavior)}
     spec = describe_model(parameters, units, behavior, data.tables, data.codebook, layout)
     coords = data.coords()
     model = spec.build(data.features, data.cells, likelihood, data.n_users)

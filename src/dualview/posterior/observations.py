@@ -3,31 +3,46 @@
 import warnings
 from typing import Any
 
-from dualview.behaviors import Behavior, Likelihood, SeveralBehaviors
+import numpy as np
+from pandas.util import hash_array
+from scipy import sparse
+
+from dualview.behaviors import Behavior, Likelihood, SeveralBehaviors, SharedOutcome
 from dualview.behaviors.ids import Rows
+from dualview.behaviors.panel import PerUser
 from dualview.errors import InputError, InputTypeError
+from dualview.files.digests import digest
 from dualview.model import Model
 from dualview.posterior.draws.fit_facts import FitFacts
 from dualview.units import GaussianPrior
 
-# What a fingerprint says of observations; the rest is options
-_OF_ROWS = {"participation", "outcome", "covariates", "user", "design", "ranking", "items"}
-_OF_ROWS |= {"common", "offset", "weights", "standard_errors"}
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no two values of a column become one
 
 
-def observation_digests(behavior: Behavior) -> dict[str, Any]:
-    """Digests of the observations, by name: whether two behaviors have the same; none where a
-    behavior has no fingerprint."""
-    try:
-        found = behavior.fingerprint()
-    except InputError:
-        return {}
-    parts = {key: key.rpartition(".")[2] for key in found}
-    return {
-        key: found[key]
-        for key, part in parts.items()
-        if part in _OF_ROWS or part.startswith("group ")
+def observations_digest(behavior: Behavior) -> Any:
+    """A digest of the observations in whatever order: whether two behaviors of the same users have
+    the same; of several behaviors by name."""
+    if isinstance(behavior, SeveralBehaviors):
+        return {name: observations_digest(part) for name, part in behavior.parts.items()}
+    found = {
+        name: values
+        for name, (dims, values) in behavior.constant_data().items()
+        if dims[0] == "observation" and name not in ("owner", "participation")
     }
+    found["outcome"] = behavior.observed
+    if isinstance(behavior, PerUser):
+        found["user"] = behavior.user
+    rows = np.zeros(len(behavior.observed), dtype=np.uint64)
+    for name in sorted(found):
+        for column in np.atleast_2d(np.asarray(found[name]).T):
+            rows = rows * _FACTOR + hash_array(np.ascontiguousarray(column))
+    if isinstance(behavior, SharedOutcome):
+        matrix = sparse.coo_array(behavior.participation)
+        cells = hash_array(matrix.col) * _FACTOR + hash_array(matrix.data)
+        users = np.zeros_like(rows)
+        np.add.at(users, matrix.row, cells)
+        rows = rows * _FACTOR + users
+    return digest(np.sort(rows))
 
 
 def fitted_model(post: FitFacts, behavior: Behavior | None) -> Model:
@@ -106,11 +121,9 @@ def _check_same(post: FitFacts, behavior: Behavior) -> None:
             f"behavior must be that of the fit, with {n} observations; got "
             f"{len(behavior.observed)}."
         )
-    fit_has = (post.spec.behavior or {}).get("digests", {})
-    given = observation_digests(behavior) if fit_has else {}
-    different = [key for key, own in fit_has.items() if given.get(key) != own]
-    if different:
+    known = (post.spec.behavior or {}).get("digest")
+    if known is not None and known != observations_digest(behavior):
         raise InputError(
-            "behavior must hold the observations of the fit, in their order; they differ in "
-            f"{', '.join(different)}. For others: predict_outcome(behavior).nll(outcome)."
+            "behavior must hold the observations of the fit; outcomes, users or what they depend "
+            "on differ. For other observations: predict_outcome(behavior).nll(outcome)."
         )
