@@ -1,6 +1,6 @@
 # make demo       sets up .venv and runs the main job on bundled data; results in demo/
 # make test       sets up .venv, lints, type-checks, checks import contracts, runs the tests; says at its end how long that took
-# make test-slow  the statistical tests that take minutes; continues where it stopped, while the code stays the same
+# make test-slow  the statistical tests that take minutes, but those that have passed with the same code (.slow_passed)
 # make test-bounds  kernels and sampler with bounds checks in compiled code
 # make test-numba   how kernels are compiled, with the oldest and the newest supported Numba
 # make test-arviz   the tree for ArviZ with every plot of arviz-plots, in an environment of its own
@@ -119,5 +119,5 @@ link: $(VENV)/ready
 	$(BIN)/python -m benchmarks.figures link grid
 
 clean:
-	rm -rf .slow_passed .figures $(VENV) $(VENV)-numba-* $(VENV)-arviz demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .figures $(VENV) $(VENV)-numba-* $(VENV)-arviz demo dist docs/_build docs/gallery docs/tutorial docs/reference/api docs/reference/command-line.md .bounds_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests benchmarks reproduction -name __pycache__ -type d -exec rm -rf {} +
