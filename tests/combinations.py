@@ -594,8 +594,10 @@ NOT_WRITTEN: list[Refusal] = [
             (("empirical scale",), 'behavior_prior="likelihood" is not for shards'),
             (_IN_MEMORY, "threads must be a SharedOutcome"),
             (("common", "groups"), "Shards hold participation and outcomes"),
-            (("leave out observations", "leave out users"), "Outcomes are needed here"),
-            (("check",), "The observations of the fit are needed here"),
+            (
+                ("leave out observations", "leave out users", "check"),
+                "The observations of the fit are needed here",
+            ),
         )
     ),
     Refusal(("pooling",), ("several behaviors",), _BY_CLUSTER, "is for a fit of one behavior"),
