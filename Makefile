@@ -4,7 +4,7 @@
 # make test-bounds  kernels and sampler with bounds checks in compiled code
 # make test-numba   how kernels are compiled, with the oldest and the newest supported Numba
 # make test-arviz   the tree for ArviZ with every plot of arviz-plots, in an environment of its own
-# make docs       the site, into docs/_build/html; the first build runs all examples for some minutes, later builds only changed ones
+# make docs       the site, into docs/_build/html; the first build runs all examples for some minutes, later builds only changed ones; says how long it took
 # make readme     the table of README.md; ten minutes
 # make wheel      a wheel and an sdist, into dist/, as PyPI wants them
 # make test-wheel the wheel in an environment of its own, outside the checkout
@@ -90,9 +90,9 @@ $(VENV)-arviz/ready: pyproject.toml
 test-arviz: $(VENV)-arviz/ready
 	$(VENV)-arviz/bin/pytest tests/posterior/test_arviz_tree.py
 
-# Warnings are errors. Needs no network. Results of examples are kept in docs/gallery and docs/_build.
+# Warnings are errors, those of examples too. Needs no network. Results of examples are kept in docs/gallery, docs/tutorial and docs/_build.
 docs: $(VENV)/ready
-	$(BIN)/python -m sphinx --fail-on-warning --quiet docs docs/_build/html
+	$(BIN)/python -m sphinx --fail-on-warning --quiet --jobs auto docs docs/_build/html
 
 readme: $(VENV)/ready
 	$(BIN)/python -m benchmarks.figures forum

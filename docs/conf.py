@@ -1,14 +1,12 @@
 """How Sphinx makes the site: ``make docs``. It needs the extra ``docs`` and no network."""
 
 import sys
-import warnings
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
 
 import dualview  # noqa: E402
-from dualview.errors import ConvergenceWarning  # noqa: E402
 
 project = "dualview"
 author = "The dualview developers"
@@ -23,8 +21,10 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
     "command_line",
+    "gallery_warnings",
     "live_report",
     "llms",
+    "build_time",
 ]
 exclude_patterns = [
     "joss",
@@ -47,8 +47,8 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-# Examples run again when their source changes; what they made stays in docs/gallery, which Git does
-# not see.
+# Examples run again when their source changes or when they have failed; what they made stays in
+# docs/gallery, which Git does not see. A warning in one of them is an error.
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples/tutorial", "../examples/gallery"],
     "gallery_dirs": ["tutorial", "gallery"],
@@ -59,10 +59,9 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
     "matplotlib_animations": False,
     "capture_repr": ("_repr_html_",),
+    "reset_modules": ("matplotlib", "gallery_warnings.warnings_are_errors"),
+    "reset_modules_order": "both",
 }
-warnings.simplefilter(
-    "ignore", ConvergenceWarning
-)  # examples print the verdict, which says the same
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dualview"

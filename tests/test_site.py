@@ -1,15 +1,19 @@
 """The site: every public name is on the page of the API; it builds without warnings, and its links
 lead somewhere."""
 
+import ast
 import importlib
+import os
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from functools import reduce
 from html.parser import HTMLParser
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -19,6 +23,7 @@ from docutils.core import publish_doctree
 from sphinx.errors import SphinxError
 
 import dualview as dv
+from dualview.errors import ConvergenceWarning, DataWarning
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -110,6 +115,116 @@ def test_every_example_of_the_gallery_has_a_place_and_a_question():
         assert not needs or "pip install 'dualview[examples]'" in text, (
             f"{name} does not say which extra it needs"
         )
+
+
+def extension(name: str) -> ModuleType:
+    """A module of docs/_extensions, which are on no path."""
+    sys.path.insert(0, str(DOCS / "_extensions"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.pop(0)
+
+
+def test_warnings_are_errors_while_an_example_runs_and_what_they_were_after_it():
+    hook = extension("gallery_warnings").warnings_are_errors
+    with pytest.warns(ConvergenceWarning):
+        warnings.warn("Before.", ConvergenceWarning, stacklevel=1)
+    before = list(warnings.filters)
+    hook({}, "example.py", when="before")
+    try:
+        for category in (ConvergenceWarning, DataWarning, FutureWarning):
+            with pytest.raises(category, match="In an example"):
+                warnings.warn("In an example.", category, stacklevel=1)
+    finally:
+        hook({}, "example.py", when="after")
+    assert warnings.filters == before
+
+
+def test_an_example_that_warns_fails_the_build(tmp_path):
+    """With the settings of the site, in a site of one page."""
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "GALLERY_HEADER.rst").write_text("Gallery\n=======\n")
+    (tmp_path / "examples" / "one.py").write_text(
+        '"""\nOne\n===\n\nA page.\n"""\n\nimport warnings\n\n'
+        "from dualview.errors import ConvergenceWarning\n\n"
+        'warnings.warn("Two chains differ.", ConvergenceWarning)\n'
+    )
+    own = {"examples_dirs": "examples", "gallery_dirs": "gallery"}
+    own["within_subsection_order"] = "FileNameSortKey"
+    (tmp_path / "conf.py").write_text(
+        "import runpy\n"
+        f"sphinx_gallery_conf = runpy.run_path({str(DOCS / 'conf.py')!r})['sphinx_gallery_conf']\n"
+        f"sphinx_gallery_conf |= {own!r}\n"
+        "extensions = ['sphinx_gallery.gen_gallery', 'gallery_warnings']\n"
+    )
+    (tmp_path / "index.rst").write_text("Site\n====\n\n.. toctree::\n\n   gallery/index\n")
+    folders = [str(tmp_path), str(tmp_path / "built")]
+    command = [sys.executable, "-m", "sphinx", "-b", "dummy", "-q", *folders]
+    built = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert built.returncode != 0
+    assert "ConvergenceWarning: Two chains differ." in built.stderr
+
+
+def test_a_page_that_prints_a_doubt_is_seen():
+    doubts = extension("gallery_warnings").printed_doubts
+    page = """
+Fit. Says whether it has not converged.
+
+.. code-block:: Python
+
+    print("Not converged:" in model.posterior_.verdict())
+
+.. rst-class:: sphx-glr-script-out
+
+ .. code-block:: none
+
+    raw: Not converged: run longer.
+
+    Good: Roles have settled.
+
+Next.
+
+ .. code-block:: none
+
+    Converged: R-hat below 1.01.
+    Roles have not all settled: run longer.
+"""
+    assert doubts(page) == [
+        "raw: Not converged: run longer.",
+        "Roles have not all settled: run longer.",
+    ]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("[gt]*/*.py")), ids=str)
+def test_no_example_silences_a_warning_of_dualview(path: Path) -> None:
+    """It may keep those of a rival to itself, in a block of its own."""
+    for part in ast.parse(path.read_text(encoding="utf-8")).body:
+        code = ast.unparse(part)
+        if "filter(" in code or "filterwarnings(" in code:
+            assert isinstance(part, ast.With)
+            assert "dv." not in code
+
+
+def test_the_time_of_a_build_is_in_words_and_counts_other_processes():
+    taken = extension("build_time").taken
+    began, ended = os.times_result((5, 1, 0, 0, 100)), os.times_result((65, 2, 20, 1.4, 161))
+    assert taken(began, ended) == "1 min 1 s; processors worked 1 min 22 s"
+
+
+def test_of_reports_of_an_example_the_newest_stays(tmp_path):
+    keep = extension("live_report").keep_newest_report
+    with pytest.raises(SphinxError, match="posts_to_report"):
+        keep(tmp_path)
+    for name, when in (("new", 2000), ("old", 1000)):
+        report = tmp_path / name / "run" / "report.html"
+        report.parent.mkdir(parents=True)
+        report.write_text(name)
+        os.utime(report, (when, when))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "file").write_text("x")
+    assert keep(tmp_path).read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
 def test_the_command_line_page_has_every_command(monkeypatch):

@@ -1,4 +1,5 @@
-// A button on every block of code that copies it; of a Python session only what is typed.
+// A button on every block of code that copies it; of a Python session only what is typed. Sentences in the
+// output of an example are broken at the width of the page, where tables keep their lines.
 
 function typed(text) {
   const lines = text.split("\n");
@@ -31,8 +32,23 @@ function addButton(block) {
   block.append(button);
 }
 
+const OUTPUT = ".sphx-glr-script-out";
+const WIDEST_TABLE = 80; // letters
+
+function breakSentences(block) {
+  const lines = block.textContent.split("\n").map((line) => {
+    const span = document.createElement("span");
+    span.textContent = line;
+    if (line.length > WIDEST_TABLE) span.className = "sentence";
+    return span;
+  });
+  block.replaceChildren(...lines.flatMap((line, i) => (i ? ["\n", line] : [line])));
+}
+
 if (typeof document !== "undefined") {
   document.addEventListener("DOMContentLoaded", () => {
-    if (navigator.clipboard) document.querySelectorAll("div.highlight").forEach(addButton);
+    document.querySelectorAll(`${OUTPUT} pre`).forEach(breakSentences);
+    const blocks = [...document.querySelectorAll("div.highlight")].filter((block) => !block.closest(OUTPUT));
+    if (navigator.clipboard) blocks.forEach(addButton);
   });
 }

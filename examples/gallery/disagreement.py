@@ -64,8 +64,7 @@ named["dualview"][post.disagreements()["user"]] = True
 
 # %%
 # The picture: users by their features, and by their mean score. Filled points are named by
-# dualview,
-# crosses are those who truly act otherwise.
+# dualview, crosses are those who truly act otherwise.
 
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 place = features[:, 1] - features[:, 0]  # tells the three groups apart

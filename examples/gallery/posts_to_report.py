@@ -2,9 +2,8 @@
 From posts to a report
 ======================
 
-**Which roles does a forum have, what do they contribute, and do they predict?** From a file of
-posts
-to a page for a colleague, in one command. The posts are simulated: members in four roles, with
+**Which roles does a forum have, what do they contribute, and do they predict?** From posts to a
+page for a colleague, in one command. The posts are simulated: members in four roles, with
 heavy-tailed activity, sections and bots. The baselines see the same threads: a ridge regression on
 participants and covariates, and a regression on the covariates alone.
 
@@ -19,20 +18,23 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
 
-import dualview as dv
 from dualview.cli import main
 
-folder = Path(tempfile.mkdtemp())
-posts = dv.forum.example_posts(n_users=100, n_threads=800, seed=0)
-posts.to_csv(folder / "posts.csv", index=False)
-print(posts[["thread", "user", "time", "section", "text_length"]].head(3).to_string(index=False))
-
 # %%
-# The command, as a shell would run it in the folder of the posts:
+# The command, as a shell would run it. ``--example`` simulates the posts and writes them to
+# ``run/posts.csv``; with a file of your own, write its name instead.
 
-command = "forum posts.csv --out run --draws 500 --max-draws 1000 --quiet"
+command = "forum --example --max-draws 8000 --quiet --out run"
+folder = Path(tempfile.mkdtemp())
 with contextlib.chdir(folder):
     assert main(command.split()) == 0
+
+# %%
+# The posts that went in:
+
+posts = pd.read_csv(folder / "run" / "posts.csv")
+print(f"{len(posts):,} posts in {posts['thread'].nunique():,} threads")
+print(posts[["thread", "user", "time", "section", "text_length"]].head(3).to_string(index=False))
 
 # %%
 # The power of each role: the change in the log length of a thread if a member is among its first
@@ -58,4 +60,4 @@ print(evaluation["verdict"])
 
 # %%
 # ``run/report.html`` is one page with roles, powers, a map and a table of users, predictions and
-# diagnostics. It opens offline. :doc:`/live-report` shows the page of a larger forum.
+# diagnostics. It opens offline. :doc:`/live-report` shows it.

@@ -19,17 +19,15 @@ import numpy as np
 import dualview as dv
 
 folder = Path(tempfile.mkdtemp())
-engine = dv.Gibbs(n_warmup=1000, thin=20, checkpoint_interval=0.2)
-settings = {"engine": engine, "n_draws": 1000, "n_chains": 2}
+engine = dv.Gibbs(n_warmup=1000, thin=10, checkpoint_interval=0.1)
+settings = {"engine": engine, "n_draws": 500}
 length = engine.n_warmup + settings["n_draws"] * engine.thin  # iterations of a chain
 program = f"""
 import sys
-import warnings
 import dualview as dv
 from dualview import Gibbs
 
-warnings.simplefilter("ignore")
-forum = dv.datasets.agreement(n_users=50, n_threads=100, seed=0)
+forum = dv.datasets.agreement(n_users=30, n_threads=100, n_clusters=3, seed=0)
 dv.DualViewMixture(**{settings}, checkpoint=sys.argv[1]).fit(
     forum.features, dv.SharedOutcome(forum.participation, forum.outcome)
 )
@@ -44,10 +42,10 @@ def saved(run):
 
 
 # %%
-# Start the program, wait until a tenth of a chain is saved, and kill it.
+# Start the program, wait until a third of a chain is saved, and kill it.
 
 worker = subprocess.Popen([sys.executable, "-c", program, str(folder / "killed")])
-while saved(folder / "killed") < length // 10 and worker.poll() is None:
+while saved(folder / "killed") < length // 3 and worker.poll() is None:
     time.sleep(0.02)
 worker.kill()
 print(f"killed before the end: {worker.wait() != 0}")
@@ -57,7 +55,7 @@ kept = saved(folder / "killed")
 # Fit again with the same data, settings and folder: the run continues. For comparison, make a run
 # that is never interrupted.
 
-forum = dv.datasets.agreement(n_users=50, n_threads=100, seed=0)
+forum = dv.datasets.agreement(n_users=30, n_threads=100, n_clusters=3, seed=0)
 behavior = dv.SharedOutcome(forum.participation, forum.outcome)
 resumed = dv.DualViewMixture(**settings, checkpoint=folder / "killed").fit(forum.features, behavior)
 uninterrupted = dv.DualViewMixture(**settings).fit(forum.features, behavior)
@@ -65,6 +63,7 @@ same = all(
     np.array_equal(resumed.posterior_[name], uninterrupted.posterior_[name])
     for name in resumed.posterior_.names
 )
+print(resumed.posterior_.verdict())
 print(f"draws of the resumed and the uninterrupted run are the same, bit for bit: {same}")
 
 # %%

@@ -4,10 +4,8 @@ Roles in a forum
 
 **Who makes a discussion long, and do groups of users help to find out?** The data are a simulated
 forum with a known truth: 50 users in five groups, and 60 threads, each with about half of the
-users.
-A thread's outcome is the average of its participants' coefficients, plus noise. The obvious
-baseline
-is a ridge regression of outcomes on participation, which uses neither groups nor features.
+users. A thread's outcome is the average of its participants' coefficients, plus noise. The obvious
+baseline is a ridge regression of outcomes on participation, which uses neither groups nor features.
 """
 
 import numpy as np
@@ -36,8 +34,7 @@ axes = dv.plots.overview(model, truth=forum.latent)
 
 # %%
 # The estimated groups. The adjusted Rand index is 1 if estimated and true groups are the same, and
-# 0
-# on average by chance.
+# 0 on average by chance.
 
 rand = adjusted_rand_score(forum.labels, model.labels_)
 print(

@@ -4,9 +4,10 @@ Yes-or-no answers
 
 **Who would curse, scold or shout?** Real data: the first 80 of 316 people and 24 situations
 (``VerbAgg`` of R's lme4). Each person said whether they would react with verbal aggression.
-Features
-of a person are gender and a score of anger. A third of the answers is held out. The baseline is a
-logistic regression with an effect of each person and a penalty chosen by cross-validation.
+Features of a person are a score of anger and gender. A third of the answers is held out. People
+differ by degrees: there is one cluster, and ``link="linear"`` lets a person's readiness depend on
+the features. The baseline is a logistic regression with an effect of each person and a penalty
+chosen by cross-validation.
 
 This example needs ``pip install 'dualview[examples]'``.
 """
@@ -28,13 +29,16 @@ person = pd.factorize(answers["id"].astype(int), sort=True)[0]
 yes = (answers["r2"] == "Y").to_numpy()
 people = answers.drop_duplicates("id").sort_values("id", key=lambda ids: ids.astype(int))
 features = pd.DataFrame(
-    {"anger": people["Anger"].to_numpy(float), "gender": people["Gender"].astype(str).to_numpy()}
+    {
+        "anger": people["Anger"].to_numpy(float),
+        "male": (people["Gender"] == "M").to_numpy(float),
+    }
 )
 
 # %%
 # An answer depends on the reaction (curse, scold, shout), on whose fault the situation is, and on
-# whether one would want to react or really do it. Each person has an individual latent vector: an
-# intercept, and how much each of these matters to the person.
+# whether one would want to react or really do it. These effects are common to all; the latent
+# coefficient of a person is how ready the person is, as log odds.
 
 design = pd.DataFrame(
     {
@@ -45,29 +49,36 @@ design = pd.DataFrame(
     }
 )
 train = np.random.default_rng(0).random(len(yes)) < 2 / 3
-behavior = dv.BinaryOutcomes(person[train], design[train], yes[train], intercept=True, n_users=80)
-model = dv.DualViewMixture(n_draws=500, engine=dv.Gibbs(max_draws=1000), random_state=0).fit(
-    features, behavior
-)
+
+
+def answered(rows, outcome=None):
+    """The answers in some rows of the table."""
+    return dv.BinaryOutcomes(
+        person[rows],
+        np.ones((np.sum(rows), 1)),
+        outcome,
+        common=design[rows],
+        n_users=80,
+    )
+
+
+model = dv.DualViewMixture(
+    1, link="linear", n_draws=500, engine=dv.Gibbs(max_draws=20_000), random_state=0
+).fit(features, answered(train, yes[train]))
 print(model.posterior_.verdict())
 
 # %%
 # The baselines: one regression for all with the features, and the same with an effect of each
 # person.
 
-common = np.column_stack(
-    [
-        design,
-        features["anger"].to_numpy()[person] / 10,
-        features["gender"].to_numpy()[person] == "M",
-    ]
+everything = sparse.csr_array(
+    np.column_stack([design, features["anger"][person] / 10, features["male"][person]])
 )
 dummies = sparse.csr_array((np.ones(len(person)), (np.arange(len(person)), person)))
-own = sparse.hstack([sparse.csr_array(common.astype(float)), dummies]).tocsr()
 probability = {}
 for name, matrix in (
-    ("one for all", sparse.csr_array(common.astype(float))),
-    ("with persons", own),
+    ("one for all", everything),
+    ("with persons", sparse.hstack([everything, dummies]).tocsr()),
 ):
     regression = LogisticRegressionCV(
         Cs=8,
@@ -80,25 +91,31 @@ for name, matrix in (
     probability[name] = regression.fit(matrix[train], yes[train]).predict_proba(matrix[~train])[
         :, 1
     ]
-probability["dualview"] = model.predict_outcome(
-    dv.BinaryOutcomes(person[~train], design[~train], intercept=True, n_users=80)
-).mean
+probability["dualview"] = model.predict_outcome(answered(~train)).mean
 losses = {name: log_loss(yes[~train], found) for name, found in probability.items()}
 print("log loss of held-out answers")
 for name, loss in losses.items():
     print(f"{name:<13} {loss:.3f}")
 
 # %%
-# The picture: each person's log odds, by anger score. The other coefficients are in
-# ``model.latent_``.
+# The picture: each person's log odds, by anger score, with 80 % intervals.
 
-general = model.latent_[:, 0]
+general, (low, high) = model.latent_, model.posterior_.interval("latent", 0.8).T
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-for gender, marker in (("F", "o"), ("M", "^")):
-    mine = (features["gender"] == gender).to_numpy()
-    ax.scatter(features["anger"][mine], general[mine], marker=marker, s=24, label=gender)
+for gender, marker in (("women", "o"), ("men", "^")):
+    mine = (features["male"] == (gender == "men")).to_numpy()
+    around = [(general - low)[mine], (high - general)[mine]]
+    ax.errorbar(
+        features["anger"][mine] + (0.15 if gender == "men" else -0.15),
+        general[mine],
+        yerr=around,
+        fmt=marker,
+        markersize=5,
+        linewidth=0.6,
+        label=gender,
+    )
 ax.set(xlabel="anger score", ylabel="log odds of yes: cursing, others' fault, wanting to")
-ax.legend(title="gender")
+ax.legend()
 
 # %%
 # The verdict: the difference of log losses, answer by answer, with its standard error.
