@@ -1,7 +1,10 @@
 """What predictions of new users cost: ``python -m benchmarks.new_users [USERS [DRAWS]]``.
 
 The table has ten columns: numbers, counts, ratings, a censored column, categories, and missing
-cells in all of them. The fit has 25 clusters. CPU seconds after compilation.
+cells in all of them. Then come tables of three and of 24 counts. The fits have 25 clusters.
+
+CPU seconds after compilation. "One by one" is the slow way: each user alone and from the start, as
+measured on a few of them.
 """
 
 import sys
@@ -18,9 +21,11 @@ from dualview.behaviors.families import Levels, OrdinalOutcome, Parts
 
 N_CLUSTERS, N_FITTED, N_THREADS, N_RATINGS = 25, 300, 400, 2608
 LIMIT = 6.0
+N_ALONE = 10  # users whose predictions one by one are timed
+COUNTS = {"kind": "count", "scale": "log1p"}
 KINDS = {
-    "posts0": {"kind": "count", "scale": "log1p"},
-    "posts1": {"kind": "count", "scale": "log1p"},
+    "posts0": COUNTS,
+    "posts1": COUNTS,
     "rating0": {"kind": "ordinal"},
     "rating1": {"kind": "ordinal"},
     "waited": dv.Censored("waited_low", "waited_high"),
@@ -60,6 +65,23 @@ def fitted(n_draws: int) -> dv.DualViewMixture:
     return model.fit(users, dv.SharedOutcome(participation, outcome))
 
 
+def counts(n_columns: int, n_users: int, n_draws: int) -> tuple[dv.DualViewMixture, pd.DataFrame]:
+    """A short fit to counts alone, and new users."""
+    rng = np.random.default_rng(4)
+    centres = 1.5 * rng.standard_normal((N_CLUSTERS, n_columns))
+    group = rng.integers(0, N_CLUSTERS, N_FITTED + n_users)
+    x = centres[group] + rng.standard_normal((len(group), n_columns))
+    users = pd.DataFrame(np.floor(np.exp(1.5 + 0.6 * x))).add_prefix("posts")
+    model = dv.DualViewMixture(
+        N_CLUSTERS,
+        n_chains=1,
+        n_draws=n_draws,
+        engine=dv.Gibbs(n_warmup=100),
+        columns=dict.fromkeys(users, COUNTS),
+    )
+    return model.fit(users[:N_FITTED]), users[N_FITTED:]
+
+
 def ratings(n: int, n_draws: int) -> Any:
     """Predictions of ratings whose locations no draw knows exactly, as of known users with new
     groups."""
@@ -80,22 +102,45 @@ def seconds(function: Callable[[], Any]) -> float:
     return time.process_time() - began
 
 
+def compare(model: dv.DualViewMixture, new: pd.DataFrame, asked: dict[str, Any]) -> None:
+    """Print a line for each thing that is asked of a prediction; and what all take."""
+    n_alone, total = min(N_ALONE, len(new)), np.zeros(2)
+    alone = [new[i : i + 1] for i in range(n_alone)]
+    prediction = model.predict_latent(new) if model.behavior_ is not None else None
+    for name, ask in asked.items():
+        together = seconds(lambda: ask(new, prediction))  # noqa: B023
+        each = seconds(lambda: [ask(one, None) for one in alone])  # noqa: B023
+        total += together, each * len(new) / n_alone
+        print(f"{name:28s}{together:10.2f}{each * len(new) / n_alone:12.1f}", flush=True)
+    if len(asked) > 1:
+        print(f"{'all of it':28s}{total[0]:10.2f}{total[1]:12.1f}", flush=True)
+
+
 def main(n_users: int = 50, n_draws: int = 200) -> None:
     """Print a line for each prediction."""
     warnings.simplefilter("ignore")
     model, (new, _) = fitted(n_draws), table(np.random.default_rng(3), n_users)
     model.predict_latent(new[:2]).interval()  # compiles
     _ = ratings(2, n_draws).probabilities
-    latent, rated = model.predict_latent(new), ratings(N_RATINGS, n_draws)
-    print(f"{n_users} new users, {n_draws} draws of {N_CLUSTERS} clusters: CPU seconds")
-    for name, function in {
-        "clusters": lambda: model.predict_proba(new),
-        "latent behavior, mean": lambda: latent.mean,
-        "latent behavior, cdf": lambda: latent.cdf(np.zeros(n_users)),
-        "latent behavior, interval": latent.interval,
-        f"{N_RATINGS} ratings": lambda: rated.probabilities,
-    }.items():
-        print(f"{name:28s}{seconds(function):8.2f}")
+    print(f"{n_draws} draws of {N_CLUSTERS} clusters: CPU seconds")
+    print(f"{f'{n_users} new users':28s}{'together':>10s}{'one by one':>12s}")
+
+    def latent(ask: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+        return lambda users, kept: ask(model.predict_latent(users) if kept is None else kept)
+
+    asked = {
+        "clusters": lambda users, _: model.predict_proba(users),
+        "latent behavior, mean": latent(lambda found: found.mean),
+        "latent behavior, cdf": latent(lambda found: found.cdf(np.zeros(len(found)))),
+        "latent behavior, interval": latent(lambda found: found.interval()),
+    }
+    compare(model, new, asked)
+    for n_columns, n in ((3, 75), (24, 72)):
+        of_counts, others = counts(n_columns, n, n_draws)
+        name = f"{n}, {n_columns} counts: clusters"
+        compare(of_counts, others, {name: lambda users, _: of_counts.predict_proba(users)})  # noqa: B023
+    rated = ratings(N_RATINGS, n_draws)
+    print(f"{f'{N_RATINGS} ratings':28s}{seconds(lambda: rated.probabilities):10.2f}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import log_expit, logsumexp
 
 from dualview.behaviors.records import SampledEvidence
+from dualview.posterior.prediction import left_out_users
 from dualview.posterior.prediction.left_out_users import _nodes, _Rows
 
 
@@ -60,6 +61,16 @@ def test_they_are_those_of_a_fine_grid(q: int, n: int) -> None:
     )
     expected = [exactly(evidence, *row) for row in zip(means, roots, strict=True)]
     np.testing.assert_allclose(by_nodes(evidence, means, roots), expected, atol=0.01)
+
+
+def test_nodes_in_parts_are_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence, _ = answers(2, 20, 4)
+    means = np.random.default_rng(4).standard_normal((3, 2))
+    roots = np.linalg.cholesky(np.array([[1.0, 0.4], [0.4, 2.0]]))[None].repeat(3, axis=0)
+    whole = by_nodes(evidence, means, roots)
+    for n_vectors in (1, 3 * 7):  # a node at a time; and parts of which the last is shorter
+        monkeypatch.setattr(left_out_users, "_VECTORS", n_vectors)
+        np.testing.assert_allclose(by_nodes(evidence, means, roots), whole, rtol=1e-13)
 
 
 def test_nodes_of_the_prior_miss_the_peak() -> None:

@@ -7,6 +7,7 @@ the draw does not exist without it. Where users need not act as they look, u lea
 two, and its two labels are summed over.
 """
 
+from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -17,10 +18,12 @@ from scipy.special import logsumexp
 from dualview.behaviors import Behavior
 from dualview.behaviors.records import Evidence, SampledEvidence, UserNoise
 from dualview.errors import InputError
+from dualview.numerics.linalg import inverse_factors, times
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.disagreement import Customers, Rows
 from dualview.posterior.prediction.left_out import LatentPriors
+from dualview.posterior.prediction.looks import features_in_batches
 from dualview.posterior.prediction.new_users import updated
 from dualview.posterior.prediction.user_features import Features, features_of
 
@@ -29,6 +32,7 @@ Array = NDArray[np.float64]
 MOST_DRAWS = 1000  # of all chains
 _NODES = {1: 31, 2: 15, 3: 7}  # along each dimension, where observations have no closed form
 _N_POINTS = 512  # with more dimensions
+_VECTORS = 20_000  # latent vectors whose observations are weighed at a time
 _DIFFERENCE = 1e-3  # of numerical derivatives, in spreads of the latent vectors
 _MOST_STEPS = 50  # of Newton's method
 
@@ -71,12 +75,12 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
     members, second = post.flat("z")[chosen], post.flat_acts[chosen]
     agrees = post.flat("agrees")[chosen] if "agrees" in post else np.ones(members.shape, dtype=bool)
     joint, features = np.empty((2, len(chosen), post.n_users))
-    for user in range(post.n_users):
-        own = None if x is None else x[user : user + 1]
+    for user, log_features in rows.log_features(x, post.n_users):
         others = rows.without(members[:, user], second[:, user], agrees[:, user])
-        log_weights = rows.log_weights(others) + rows.log_features(own)
+        log_weights = rows.log_weights(others) + log_features
         features[:, user] = rows.by_draw(log_weights)
         if evidence is not None:
+            own = None if x is None else x[user : user + 1]
             log_weights = rows.log_acting(log_weights, others) + rows.log_observations(
                 evidence(user), own
             )
@@ -149,8 +153,10 @@ class _Rows:
         )
         return np.asarray(customers.acting(log_looks[None])[0])
 
-    def log_features(self, x: Features | None) -> Array:
-        return np.asarray(self._all.log_features(x, 1)[0][self._kept])
+    def log_features(self, x: Features | None, n_users: int) -> Iterator[tuple[int, Array]]:
+        """Each of the users with ln p(its features | row), (R,), not in their order."""
+        for users, found in features_in_batches(self._all, x, n_users):
+            yield from zip(users.tolist(), found[:, self._kept], strict=True)
 
     def by_draw(self, log_weights: Array) -> Array:
         """ln of the sum over the rows of each draw."""
@@ -186,17 +192,21 @@ class _Rows:
         factor = np.linalg.cholesky(
             np.eye(means.shape[1]) + np.swapaxes(roots, 1, 2) @ curvature @ roots
         )
-        pull = np.einsum("rji,rj->ri", roots, slope - means @ curvature)[..., None]
-        backwards = np.swapaxes(factor, 1, 2)
-        center = np.linalg.solve(backwards, np.linalg.solve(factor, pull))[..., 0]
+        inverse = inverse_factors(np.ascontiguousarray(np.swapaxes(factor, 1, 2)))
+        steps = np.swapaxes(inverse, 1, 2)
+        pull = np.einsum("rji,rj->ri", roots, slope - means @ curvature)
+        center = times(steps, times(inverse, pull))
         log_volume = np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
         values = np.empty((len(nodes), len(means)))
-        for i, node in enumerate(nodes):
-            step = np.linalg.solve(backwards, np.broadcast_to(node, means.shape)[..., None])[..., 0]
-            u = center + step
-            vectors = means + (roots @ u[..., None])[..., 0]
-            values[i] = evidence.log_likelihood(0, self._draw, vectors)
-            values[i] += 0.5 * (node @ node - (u * u).sum(axis=1)) - log_volume
+        size = max(1, _VECTORS // len(means))
+        for first in range(0, len(nodes), size):
+            own = nodes[first : first + size]
+            u = center + np.einsum("rij,mj->mri", steps, own)
+            vectors = means + np.einsum("rij,mrj->mri", roots, u)
+            draws = np.tile(self._draw, len(own))
+            found = evidence.log_likelihood(0, draws, vectors.reshape(len(draws), -1))
+            away = (own**2).sum(axis=1)[:, None] - (u**2).sum(axis=2)
+            values[first : first + size] = found.reshape(away.shape) + 0.5 * away - log_volume
         return np.asarray(logsumexp(values + log_weights[:, None], axis=0))
 
 

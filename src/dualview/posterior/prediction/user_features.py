@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.posterior.draws.fit_facts import FitFacts
-from dualview.views.features import ClusterRows, Taken
+from dualview.views.features import BlockRows, ClusterRows, FeatureBlock, Taken
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -58,7 +58,7 @@ class FeatureRows:
             parts = zip(self.blocks, self._rows, x.cells, strict=True)
             for block, rows, own in reversed(list(parts)):
                 table = found[min(block.table, n_tables - 1)]
-                table += rows.log_density(own, log_weights + table)
+                table += _log_density(block, rows, own, log_weights + table)
         return found
 
     def log_density(self, x: Features | None, n_users: int, log_weights: Array) -> Array:
@@ -133,6 +133,14 @@ class FeatureRows:
             t = min(block.table, len(rows) - 1)
             found.append(own.fill(rng, rows[t], weights[t], cells, wanted) if len(wanted) else None)
         return found
+
+
+def _log_density(block: FeatureBlock, rows: BlockRows, x: Any, log_weights: Array) -> Array:
+    """As ``BlockRows.log_density``; of users who have the same levels only once."""
+    if len(x) < 2 or not (block.has_shares and isinstance(x, np.ndarray)):
+        return rows.log_density(x, log_weights)
+    _, first, alike = np.unique(x, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(rows.log_density(x[first], log_weights[first])[alike.ravel()])
 
 
 def features_of(post: FitFacts) -> Features | None:
