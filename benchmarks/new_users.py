@@ -111,9 +111,9 @@ def compare(model: dv.DualViewMixture, new: pd.DataFrame, asked: dict[str, Any])
         together = seconds(lambda: ask(new, prediction))  # noqa: B023
         each = seconds(lambda: [ask(one, None) for one in alone])  # noqa: B023
         total += together, each * len(new) / n_alone
-        print(f"{name:28s}{together:10.2f}{each * len(new) / n_alone:12.1f}", flush=True)
+        print(f"{name:28s}{together:10.2f}{each * len(new) / n_alone:12.2f}", flush=True)
     if len(asked) > 1:
-        print(f"{'all of it':28s}{total[0]:10.2f}{total[1]:12.1f}", flush=True)
+        print(f"{'all of it':28s}{total[0]:10.2f}{total[1]:12.2f}", flush=True)
 
 
 def main(n_users: int = 50, n_draws: int = 200) -> None:
