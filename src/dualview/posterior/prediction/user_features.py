@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.posterior.draws.fit_facts import FitFacts
-from dualview.views.features import ClusterRows, Taken
+from dualview.views.features import BlockRows, ClusterRows, Taken
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -43,6 +43,10 @@ class FeatureRows:
     def __init__(self, rng: np.random.Generator, post: FitFacts, rows: ClusterRows) -> None:
         self.blocks = post.blocks
         self._n_rows, self._rows = len(rows), [block.rows(rng, rows) for block in post.blocks]
+
+    def rows_of(self, block: int) -> BlockRows:
+        """One of the blocks in every row."""
+        return self._rows[block]
 
     def log_by_table(
         self, x: Features | None, n_users: int, n_tables: int, log_weights: Array
