@@ -618,6 +618,7 @@ NOT_WRITTEN: list[Refusal] = [
             (("common", "groups"), "Shards hold participation and outcomes"),
             (("leave out observations", "leave out users"), "Outcomes are needed here"),
             (("check",), "The observations of the fit are needed here"),
+            (("surprising cells",), "The cells of the fit are needed here"),
         )
     ),
     Refusal(("pooling",), ("several behaviors",), _BY_CLUSTER, "is for a fit of one behavior"),

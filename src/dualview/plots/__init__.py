@@ -6,7 +6,7 @@ Each function draws on the axes it is given, or makes its own, and returns them.
 from dualview.plots.canvas import require_matplotlib
 from dualview.plots.chains import traces
 from dualview.plots.checks import checks, ranks
-from dualview.plots.dependence import dependence
+from dualview.plots.columns import dependence
 from dualview.plots.levels import levels
 from dualview.plots.partition import clusters, similarity
 from dualview.plots.predictive import calibration, predictions

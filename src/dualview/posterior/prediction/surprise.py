@@ -55,7 +55,10 @@ class Surprise:
         self._post, self._candidates = post, candidates
         self._cells = CellTable.of_fit(post)
         if not len(self._cells.data):
-            raise InputError("This posterior came without the cells of its fit: fit again.")
+            raise InputError(
+                "The cells of the fit are needed here, which fits to shards do not keep: fit to a "
+                "table in memory."
+            )
         self._rows = LeftOutRows(candidates, np.arange(candidates.n_draws), None)
         self._users = post.tree["posterior"].coords["user"].values.tolist()
 

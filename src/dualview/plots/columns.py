@@ -1,4 +1,4 @@
-"""A heat map of how much columns tell about each other."""
+"""Plots of columns: a heat map of how much they tell about each other."""
 
 from typing import TYPE_CHECKING
 
