@@ -242,8 +242,8 @@ class Queries:
             low_95, high_95: what the rest of the row lets expect, median and interval, or the most
             probable level; probability: of a value at least as far out on either side, half of its
             own included where values repeat, and of categories of the levels that are at most as
-            probable; unsure: the weights rest on fewer than 20 draws. Of U × D cells that are as
-            the model says about U × D × p have a probability below p.
+            probable; unsure: the weights rest on fewer than a tenth of the draws. Of U × D cells
+            that are as the model says about U × D × p have a probability below p.
 
         Examples
         --------

@@ -420,23 +420,28 @@ def test_cells_are_judged_without_themselves(exact: dv.DualViewMixture) -> None:
     np.testing.assert_array_equal(outside[numbers], found["probability"][numbers] < 0.05)
 
 
-def test_a_wrong_entry_of_every_kind_comes_first(mixed: dv.DualViewMixture) -> None:
-    table = mixed_people()
-    quiet = mixed.surprising_cells(3)
-    wrong = {"age": 3.3, "posts": 400, "size": 1700.0, "low": 9000.0}
-    for user, (name, value) in enumerate(wrong.items(), 6):
-        spoiled = table.copy()
-        spoiled[name] = spoiled[name].astype(float)
-        spoiled.loc[user, name] = value
-        if name == "low":
-            spoiled.loc[user, "high"] = value
-        if name == "posts":
-            spoiled[name] = spoiled[name].astype(int)
-        model = dv.DualViewMixture(columns=COLUMNS, **SHORT).fit(spoiled)
-        found = model.surprising_cells(3)
-        column = "earned" if name == "low" else name
-        assert found.loc[0, ["user", "column"]].tolist() == [user, column]
-        assert found.loc[0, "probability"] < quiet.loc[0, "probability"]
+def test_a_wrong_entry_of_every_kind_comes_first() -> None:
+    """Four users have a number of the other group each."""
+    rng, group = np.random.default_rng(3), np.arange(60) % 2
+    of_cells = np.tile(group[:, None], (1, 4))
+    wrong = {(6, "age"), (9, "posts"), (12, "size"), (15, "earned")}
+    names = ["age", "posts", "size", "earned"]
+    for user, name in wrong:
+        of_cells[user, names.index(name)] = 1 - group[user]
+    earned = rng.normal(1000.0 + 2000.0 * of_cells[:, 3], 100.0)
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(30.0 + 20.0 * of_cells[:, 0], 2.0),
+            "posts": rng.poisson(np.where(of_cells[:, 1] == 1, 80, 5)),
+            "size": np.round(rng.normal(150.0 + 30.0 * of_cells[:, 2], 2.0) / 0.5) * 0.5,
+            "low": earned,
+            "high": np.where(np.arange(60) % 7 == 0, np.inf, earned),
+        }
+    )
+    columns = {name: kind for name, kind in COLUMNS.items() if name in names}
+    found = dv.DualViewMixture(2, columns=columns, **SHORT).fit(table).surprising_cells(8)
+    assert set(zip(found["user"][:4], found["column"][:4], strict=True)) == wrong
+    assert (found["probability"][:4] < 0.1 * found["probability"][4]).all()
 
 
 def test_a_category_that_does_not_go_with_the_rest() -> None:

@@ -29,7 +29,7 @@ from dualview.views.gaussian.block import MOST_CELLS
 
 Users = NDArray[np.intp]
 
-_FEW = 20  # an effective number of draws below this is unsure
+_FEW = 0.1  # of the draws: an effective number below it is unsure
 _N_DRAWN = 1000  # rows, where something else of the row is known to an interval
 _SEED = 40
 
@@ -86,7 +86,11 @@ class Surprise:
                 ]
         found.sort(key=lambda cell: float(cell[0]))
         rows = [
-            (*self._expected(int(user), place, weights), float(probability), bool(size < _FEW))
+            (
+                *self._expected(int(user), place, weights),
+                float(probability),
+                bool(size < _FEW * len(weights)),
+            )
             for probability, user, place, size, weights in found[:n]
         ]
         names = ["user", "column", "value", "expected", "low_95", "high_95"]
