@@ -28,6 +28,7 @@ import pandas as pd
 
 import dualview as dv
 from benchmarks.paste import pasted
+from dualview import predictions
 from dualview.posterior.prediction import candidates, left_out_users
 
 N_USERS = 10
@@ -433,12 +434,27 @@ def profiles(found: Fit) -> None:
     assert (contrasts["mean"] == 0).all()
 
 
+def queries(found: Fit) -> None:
+    model = found.model
+    made = model.sample(3)
+    _finite(model.log_density(made))
+    column = next(iter(made))
+    law = model.predict_cells(column, given=made.drop(columns=column)[:1], n_draws=20)
+    _finite(law.probabilities if hasattr(law, "probabilities") else law.median)
+
+
+def surprises(found: Fit) -> None:
+    assert len(found.model.surprising_cells(2)) == 2
+
+
 QUESTIONS: dict[str, Callable[..., None]] = {
     "new users": new_users,
     "new users' behavior": new_latent,
     "outcomes": known_outcomes,
     "new users' outcomes": new_outcomes,
     "imputation": imputation,
+    "queries": queries,
+    "surprising cells": surprises,
     "leave out observations": by_observation,
     "leave out users": by_user,
     "check": checks,
@@ -515,6 +531,12 @@ NO_MEANING: list[Refusal] = [
     ),
     Refusal(
         ("no features",), ("imputation",), "Without features there are no cells.", "has no cells"
+    ),
+    Refusal(
+        ("no features",),
+        ("queries", "surprising cells"),
+        "Without features there are no cells.",
+        "no columns to ask about",
     ),
     Refusal(
         ("no behavior",),
@@ -598,6 +620,7 @@ NOT_WRITTEN: list[Refusal] = [
                 ("leave out observations", "leave out users", "check"),
                 "The observations of the fit are needed here",
             ),
+            (("surprising cells",), "The cells of the fit are needed here"),
         )
     ),
     Refusal(("pooling",), ("several behaviors",), _BY_CLUSTER, "is for a fit of one behavior"),
@@ -618,6 +641,12 @@ NOT_WRITTEN: list[Refusal] = [
         ("new users' outcomes",),
         _BY_TABLE,
         "Outcomes of several new users together cannot be predicted",
+    ),
+    Refusal(
+        ("agreement by table",),
+        ("surprising cells",),
+        _BY_TABLE,
+        "Cells cannot be left out one at a time where several tables",
     ),
     Refusal(
         ("agreement by table",),
@@ -774,6 +803,7 @@ def tried(share: tuple[int, int] = (0, 1), wanted: str | None = None) -> Iterato
     """Try all pairs, or those of a share of the options, or those with one: a line for each that
     is not as the table says, and the number of the others."""
     candidates._BASE_DRAWS, left_out_users._NODES = N_FRESH, NODES
+    predictions._FEW_FRESH = 1
     n_right, firsts = 0, list(OPTIONS)[share[0] :: share[1]]
     for first in firsts:
         seconds = [second for one, second in pairs() if one == first]

@@ -307,7 +307,7 @@ def test_densities_of_users_left_out(
     evidence = behavior.evidence_of_users(
         [priors[draw] for draw in range(4)], post.flat("latent"), params
     )
-    own = left_out_users._Rows(rows, np.arange(4), None)
+    own = left_out_users.LeftOutRows(rows, np.arange(4), None)
     constant = post.spec.units["features"].log_volume
     for user in range(N_USERS):
         looking, acting = (

@@ -26,11 +26,16 @@ from dualview.posterior.prediction.imputation import Imputation, imputed_of_fit,
 from dualview.posterior.prediction.looks import Looks
 from dualview.posterior.prediction.new_outcomes import outcomes, outcomes_given
 from dualview.posterior.prediction.new_users import NewUsers
+from dualview.posterior.prediction.thinning import thinned
 from dualview.posterior.prediction.user_features import Features
+from dualview.queries import Queries
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Unknown = Literal["error", "missing"]
+
+_FEW_DRAWS = 200  # of all chains
+_FEW_FRESH = 10  # clusters that may be opened, in each of these
 
 
 class Placement:
@@ -48,6 +53,11 @@ class Placement:
     def candidates(self) -> Candidates:
         return Candidates(self.posterior)
 
+    @cached_property
+    def few_candidates(self) -> Candidates:
+        """In some of the draws, for what takes long."""
+        return Candidates(thinned(self.posterior, _FEW_DRAWS), n_fresh=_FEW_FRESH)
+
     def looks(self, cells: Cells) -> Looks:
         """Those of users with these cells; the same ones again while there is a prediction that
         has them."""
@@ -61,7 +71,7 @@ class Placement:
         return found
 
 
-class Predictions:
+class Predictions(Queries):
     """The predictions of an estimator with posterior_, behavior_ and n_clusters_.
 
     Missing cells of new users are integrated out. If the fit was to a table, new users are read by
@@ -407,6 +417,9 @@ class Predictions:
     def _candidates(self) -> Candidates:
         """Made when first asked for, and kept with the posterior it belongs to."""
         return self._kept_placement().candidates
+
+    def _few_candidates(self) -> Candidates:
+        return self._kept_placement().few_candidates
 
     def _kept_placement(self) -> Placement:
         if self._placement.posterior is not self.posterior_:

@@ -13,7 +13,7 @@ from dualview.behaviors.records import Evidence, UserNoise
 from dualview.errors import InputError
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.left_out import LatentPriors
-from dualview.posterior.prediction.left_out_users import _Rows
+from dualview.posterior.prediction.left_out_users import LeftOutRows
 from rows import residual
 
 N_USERS, N_EACH = 12, 10
@@ -205,7 +205,7 @@ def test_density_of_a_user_left_out(fitted: Any) -> None:
     params = {name: post.flat(name)[:1] for name in behavior.param_names}
     prior = [LatentPriors(post)[0]]
     evidence = behavior.evidence_of_users(prior, post.flat("latent")[:1], params)
-    rows = _Rows(Candidates(post), np.array([0]), post.flat("noise_precision"))
+    rows = LeftOutRows(Candidates(post), np.array([0]), post.flat("noise_precision"))
     found = rows.log_observations(evidence(1), None)
     latent, rng = rows._all.latent, np.random.default_rng(0)
     own = np.flatnonzero(USER == 1)

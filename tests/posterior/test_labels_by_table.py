@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 from checks import ACCEPT
 from dualview.posterior.prediction.labels_by_table import LabelsByTable, partitions
+from dualview.posterior.prediction.new_users import levels_of
 
 
 def one_by_one(
@@ -65,7 +66,7 @@ def test_labels_of_the_tables_are_drawn_together(n_tables: int) -> None:
     total = np.add.reduceat(weights, first)
     densities = rng.gamma(1.0, 1.0, (n_tables, 5))
     labels = LabelsByTable(weights, total, draw, first, shares)
-    rows, chances = labels.draw_rows(rng, list(np.log(densities)), n)
+    rows, chances = labels.draw_rows(rng, list(np.log(densities)), levels_of(rng, n, False))
     joint = np.zeros((5,) * n_tables)
     for own in (0, 1):
         places = np.flatnonzero(draw == own)

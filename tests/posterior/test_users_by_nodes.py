@@ -9,7 +9,7 @@ from scipy.special import log_expit, logsumexp
 
 from dualview.behaviors.records import SampledEvidence
 from dualview.posterior.prediction import left_out_users
-from dualview.posterior.prediction.left_out_users import _nodes, _Rows
+from dualview.posterior.prediction.left_out_users import LeftOutRows, _nodes
 
 
 def answers(q: int, n: int, seed: int) -> tuple[SampledEvidence, np.ndarray]:
@@ -33,7 +33,7 @@ def by_nodes(evidence: SampledEvidence, means: np.ndarray, roots: np.ndarray) ->
         _kept=np.ones(len(means), dtype=bool),
         _draw=np.arange(len(means)),
     )
-    return _Rows._by_nodes(rows, evidence, means)  # type: ignore[arg-type]
+    return LeftOutRows._by_nodes(rows, evidence, means)  # type: ignore[arg-type]
 
 
 def exactly(evidence: SampledEvidence, mean: np.ndarray, root: np.ndarray) -> float:

@@ -649,3 +649,17 @@ def test_predictions_go_by_ids_too() -> None:
     np.testing.assert_allclose(
         model.predict_outcome(with_new, x_new).mean, model.predict_outcome(positions, x_new).mean
     )
+
+
+def test_users_are_made_up_from_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = run / "run", run / "made.csv"
+    asked = ["sample", str(folder), "--n", "7", "--given", "posts=3", "--out", str(out)]
+    assert cli.main(asked) == 0
+    assert "7 users made up" in capsys.readouterr().out
+    made = pd.read_csv(out)
+    assert list(made) == ["posts", "degree"]
+    assert (made["posts"] == 3).all()
+    assert made["degree"].nunique() == 7
+    for text, message in (("posts", "column=value"), ("posts=many", "must be a number")):
+        assert cli.main(["sample", str(folder), "--given", text]) == 2
+        assert message in capsys.readouterr().err

@@ -282,6 +282,38 @@ def predict(
     _tell(predict_run(run, threads, place, probability, drop_unknown, outcomes, stacked), out)
 
 
+def sample(
+    run: Path,
+    *,
+    n: int = 100,
+    given: tuple[str, ...] = (),
+    out: Path | None = None,
+    seed: int = 0,
+) -> None:
+    """Make up users: rows of a table, drawn from the posterior predictive distribution of the
+    features.
+
+    Example: dualview sample run --n 100 --given town=Lyon --out users.csv
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    n
+        Number of users.
+    given
+        Cells that all of them have, as column=value.
+    out
+        File to write, or - for standard output; sample.csv in the run's folder by default.
+    seed
+        Random seed; the same seed gives the same users.
+    """
+    from dualview.runs.predictions import sample_run
+
+    place = run / "sample.csv" if out is None else out
+    _tell(sample_run(run, n, given, place, seed), out)
+
+
 def summary(run: Path, *, json: bool = False) -> None:
     """Print the clusters with their sizes, latent coefficients and typical users, what
     distinguishes them, and the verdict on convergence.
@@ -564,6 +596,7 @@ LINE = CommandLine(
         shard,
         resume,
         predict,
+        sample,
         summary,
         check,
         plot,

@@ -6,6 +6,7 @@ Each function draws on the axes it is given, or makes its own, and returns them.
 from dualview.plots.canvas import require_matplotlib
 from dualview.plots.chains import traces
 from dualview.plots.checks import checks, ranks
+from dualview.plots.columns import dependence
 from dualview.plots.levels import levels
 from dualview.plots.partition import clusters, similarity
 from dualview.plots.predictive import calibration, predictions
@@ -16,6 +17,7 @@ __all__ = [
     "calibration",
     "checks",
     "clusters",
+    "dependence",
     "features",
     "latent",
     "levels",

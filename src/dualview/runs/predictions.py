@@ -14,7 +14,8 @@ from dualview.behaviors.families import (
     NormalMixture,
     RankingMixture,
 )
-from dualview.columns import Censored
+from dualview.columns import Censored, Columns
+from dualview.errors import InputError
 from dualview.files.spreadsheets import csv_bytes
 from dualview.files.writing import check_place, write_whole, wrote
 from dualview.inputs.answers import Answers
@@ -182,3 +183,36 @@ def _of_levels(
         return table, ""
     table["outcome"], table["log_probability"] = outcome, predicted.log_density(outcome)
     return table, f"; log loss {predicted.nll(outcome):.3f}"
+
+
+def sample_run(folder: Path, n: int, given: tuple[str, ...], out: Path, seed: int) -> str:
+    """Made-up users of a finished run, with the cells that are given as ``column=value``; writes a
+    table, returns a line of words."""
+    check_folder(folder)
+    check_place(out)
+    run = load_run(folder)
+    table = run.sample(n, _cells(given, run.posterior_.spec.codebook), seed=seed)
+    write_whole(out, csv_bytes(table))
+    return f"{n} users made up. {wrote(out)}"
+
+
+def _cells(given: tuple[str, ...], codebook: Columns | None) -> dict[str, Any]:
+    """Cells by column: texts of columns with levels, else numbers."""
+    names = () if codebook is None else codebook.columns
+    with_levels = {column.name for column in names if column.levels}
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise InputError(f"--given takes column=value, such as town=Lyon; got {text!r}.")
+        if name in with_levels:
+            found[name] = value
+            continue
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise InputError(
+                f"--given {text}: column {name!r} does not hold levels, so that its value must be "
+                "a number."
+            ) from None
+    return found

@@ -1,6 +1,7 @@
 """The clusters that users the fit has not seen may belong to, in all draws of a posterior, and what
 each weighs."""
 
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
@@ -35,8 +36,9 @@ class Candidates(ClusterRows):
     one follows from the other.
     """
 
-    def __init__(self, post: Posterior, seed: int = 0) -> None:
-        self._post = post
+    def __init__(self, post: Posterior, seed: int = 0, n_fresh: int | None = None) -> None:
+        """n_fresh: of each draw; by default enough for all that is asked of new users."""
+        self.post = post
         table, partition = post.components, post.spec.partition_prior
         alpha = post.flat("alpha") if partition.has_alpha else np.ones(post.n_chains * post.n_draws)
         n_draws, owner = len(alpha), table["owner"]
@@ -44,9 +46,9 @@ class Candidates(ClusterRows):
         self._overlap: tuple[NDArray[np.int64], Array] | None = None  # of labels as they were
         self._n_clusters = np.bincount(owner, weights=table["count"] > 0, minlength=n_draws)
         new_weight = self.new_weight(np.zeros(n_draws))
-        super().__init__(
-            owner, n_draws, max(_LEAST_FRESH, -(-_BASE_DRAWS // n_draws)) if new_weight.any() else 0
-        )
+        if n_fresh is None:
+            n_fresh = max(_LEAST_FRESH, -(-_BASE_DRAWS // n_draws))
+        super().__init__(owner, n_draws, n_fresh if new_weight.any() else 0)
         self.offset = partition.offset(alpha)
         weight = table["count"] + self.offset[owner]
         self.weight = np.where(
@@ -81,6 +83,11 @@ class Candidates(ClusterRows):
         )
 
     @cached_property
+    def memo(self) -> dict[Hashable, Any]:
+        """What was worked out from all rows for one question and serves the next, by question."""
+        return {}
+
+    @cached_property
     def log_prior(self) -> Array:
         """ln of each row's prior probability, (R,)."""
         with np.errstate(divide="ignore"):
@@ -97,37 +104,38 @@ class Candidates(ClusterRows):
         return self._by_table.log_features(self._log_tables(x, n_users))
 
     def rows_by_table(
-        self, rng: np.random.Generator, x: Features, n: int
+        self, rng: np.random.Generator, x: Features, levels: Array
     ) -> tuple[NDArray[np.int64], Array]:
-        """n rows (T, n) of one new user by each table, and the probability of each row, (T, R)."""
+        """Rows (T, n) of one new user by each table, at levels (n,) of their probability, and the
+        probability of each row, (T, R)."""
         assert self._by_table is not None
         tables = [table[0] for table in self._log_tables(x, 1)]
-        return self._by_table.draw_rows(rng, tables, n)
+        return self._by_table.draw_rows(rng, tables, levels)
 
     def _log_tables(self, x: Features | None, n_users: int) -> list[Array]:
         """ln p(features of each table | row), (J, R) each."""
-        n_tables = self._post.flat("z_tables").shape[1]
+        n_tables = self.post.flat("z_tables").shape[1]
         return list(self.features.log_by_table(x, n_users, n_tables, self.log_prior))
 
     @property
     def has_labels_by_table(self) -> bool:
         """Whether several tables of features have labels of their own."""
-        return "z_tables" in self._post
+        return "z_tables" in self.post
 
     @cached_property
     def _by_table(self) -> LabelsByTable | None:
         """How labels of several tables go with behavior; None where there is one label for all."""
         if not self.has_labels_by_table:
             return None
-        if self._post.spec.process is not None:
+        if self.post.spec.process is not None:
             raise InputError(
                 "New users cannot be predicted where several tables of features may disagree "
                 "with behavior and the partition "
-                f"is {self._post.spec.process}: fit with a Dirichlet process, with "
+                f"is {self.post.spec.process}: fit with a Dirichlet process, with "
                 "n_clusters, or agreement=None."
             )
         return LabelsByTable(
-            self.weight, self.total, self.draw, self.first, self._post.flat("agreement")
+            self.weight, self.total, self.draw, self.first, self.post.flat("agreement")
         )
 
     def noise(self, noise: ClusterNoise | UserNoise) -> Array:
@@ -138,8 +146,8 @@ class Candidates(ClusterRows):
             return np.asarray(
                 noise.typical[self.draw] * np.random.default_rng(SEED).standard_gamma(half) / half
             )
-        components = np.full(len(self._post.components["owner"]), np.nan)
-        components[self._members(self._post.flat_acts)] = noise.precision
+        components = np.full(len(self.post.components["owner"]), np.nan)
+        components[self._members(self.post.flat_acts)] = noise.precision
         precision: Array = np.append(components, np.nan)[self.component]
         empty = np.isnan(precision)
         fresh = np.random.default_rng(SEED).standard_gamma(0.5 * noise.dof, int(empty.sum()))
@@ -148,21 +156,21 @@ class Candidates(ClusterRows):
 
     def _members(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         """Every user's component in every draw, as a row of the posterior's table, (N, U)."""
-        offsets = np.searchsorted(self._post.components["owner"], np.arange(self.n_draws))
+        offsets = np.searchsorted(self.post.components["owner"], np.arange(self.n_draws))
         return np.asarray(offsets[:, None] + labels)
 
     @property
     def overlap(self) -> Array:
         """Share of each row's users that is in each cluster of the estimate, (R, C + 1); the last
         column is a fresh cluster."""
-        labels = self._post.partition()
+        labels = self.post.partition()
         if self._overlap is None or not np.array_equal(labels, self._overlap[0]):
             self._overlap = labels, self._overlap_with(labels)
         return self._overlap[1]
 
     def _overlap_with(self, labels: NDArray[np.int64]) -> Array:
-        counts = np.zeros((len(self._post.components["owner"]), int(labels.max()) + 1))
-        for members in self._members(self._post.flat("z")):
+        counts = np.zeros((len(self.post.components["owner"]), int(labels.max()) + 1))
+        for members in self._members(self.post.flat("z")):
             np.add.at(counts, (members, labels), 1.0)
         shares = counts / np.maximum(counts.sum(axis=1), 1.0)[:, None]
         result = np.zeros((len(self), counts.shape[1] + 1))

@@ -65,10 +65,11 @@ class LabelsByTable:
         return np.asarray(logsumexp(found, axis=0))
 
     def draw_rows(
-        self, rng: np.random.Generator, tables: Sequence[Array], n: int
+        self, rng: np.random.Generator, tables: Sequence[Array], levels: Array
     ) -> tuple[NDArray[np.int64], Array]:
         """Rows (T, n) that one user has by each table, drawn together, and the probability of each
-        row by each table, (T, R); tables: ln p(vectors of each | row), (R,) each.
+        row by each table, (T, R); tables: ln p(vectors of each | row), (R,) each. levels (n,):
+        between 0 and 1, of the cases that are drawn.
 
         First the draw of the posterior and which tables share a row, then the rows.
         """
@@ -88,7 +89,7 @@ class LabelsByTable:
                 )
         chances = np.exp(np.array(log_weights) - logsumexp(log_weights))  # (cases, N)
         cumulative = np.cumsum(chances)
-        levels = (rng.random() + np.arange(n)) / n * cumulative[-1]
+        levels, n = levels * cumulative[-1], len(levels)
         chosen = np.minimum(np.searchsorted(cumulative, levels, side="right"), chances.size - 1)
         case, draw = np.divmod(rng.permutation(chosen), chances.shape[1])
         rows, probabilities = (

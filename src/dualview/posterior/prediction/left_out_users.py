@@ -60,7 +60,7 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
             "observations, or fit with agreement=None."
         )
     candidates = Candidates(post)
-    rows = _Rows(
+    rows = LeftOutRows(
         candidates, chosen, post.flat("noise_precision") if "noise_precision" in post else None
     )
     x = features_of(post)
@@ -99,7 +99,7 @@ class Others(NamedTuple):
     n_gone: NDArray[np.int64]
 
 
-class _Rows:
+class LeftOutRows:
     """The candidates of some draws: every component of each draw and fresh ones. noise: of all
     draws, where users have one."""
 

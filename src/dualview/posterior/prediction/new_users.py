@@ -265,12 +265,16 @@ class NewUsers:
                 stacklevel=2,
             )
 
-    def clusters_of(self, rng: np.random.Generator, user: int, n: int) -> "ClustersOf":
-        """n rows of one user by their weights."""
+    def clusters_of(
+        self, rng: np.random.Generator, user: int, n: int, *, independent: bool = False
+    ) -> "ClustersOf":
+        """n rows of one user by their weights: spread evenly over these, or independent draws."""
         assert self._x is not None
         users = slice(user, user + 1)
         if self._candidates.has_labels_by_table:
-            rows, weights = self._candidates.rows_by_table(rng, self._x[users], n)
+            rows, weights = self._candidates.rows_by_table(
+                rng, self._x[users], levels_of(rng, n, independent)
+            )
             with np.errstate(divide="ignore"):
                 self._warn_of_few_draws(users, np.log(weights[:1]))
             return ClustersOf(self._candidates, self._x[users], weights, rows)
@@ -278,7 +282,7 @@ class NewUsers:
         self._warn_of_few_draws(users, log_weights)
         weights = np.exp(log_weights)
         cumulative = np.cumsum(weights)
-        levels = (rng.random() + np.arange(n)) / n * cumulative[-1]
+        levels = levels_of(rng, n, independent) * cumulative[-1]
         chosen = np.minimum(np.searchsorted(cumulative, levels, side="right"), len(cumulative) - 1)
         return ClustersOf(self._candidates, self._x[users], weights, rng.permutation(chosen)[None])
 
@@ -416,6 +420,11 @@ class NewUsers:
             return [None] * n_blocks, rows.link.by_draw(x)[:, 0]
         values = rows.features.draw(rng, chosen, x, taken)
         return values, rows.link.of_values(np.arange(rows.n_draws), values, x)
+
+
+def levels_of(rng: np.random.Generator, n: int, independent: bool) -> Array:
+    """n numbers between 0 and 1, at which quantiles are draws: spread evenly, or independent."""
+    return rng.random(n) if independent else (rng.random() + np.arange(n)) / n
 
 
 def _choose(

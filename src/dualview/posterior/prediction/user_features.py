@@ -44,6 +44,10 @@ class FeatureRows:
         self.blocks = post.blocks
         self._n_rows, self._rows = len(rows), [block.rows(rng, rows) for block in post.blocks]
 
+    def rows_of(self, block: int) -> BlockRows:
+        """One of the blocks in every row."""
+        return self._rows[block]
+
     def log_by_table(
         self, x: Features | None, n_users: int, n_tables: int, log_weights: Array
     ) -> Array:
