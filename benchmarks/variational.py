@@ -1,15 +1,16 @@
 """How good and how fast the variational engine is: ``python -m benchmarks.variational [WORD]
 [sizes]``.
 
-accuracy [worlds]: the paper's scenarios, 50 users and 50 threads, in as many worlds as are asked
-for (2), against Gibbs chains of fixed length on the same data: four chains of 1,000 draws after a
-warm-up of 1,000. kinds [worlds]: the same for what has bounds of its own: a table with a fifth of
-its cells missing, a rounded column and a category beside threads; yes-or-no answers of 60 users, 15
-from each; pairwise choices among six items, 15 from each. speed [users threads starts]: a forum
-with skewed activity (``benchmarks.scale``), from data in memory to eight draws from each start, by
-one start, by two, and so on. features [users]: its features alone, beside scikit-learn's
-BayesianGaussianMixture with ten components on the same data. Without a word: everything, at the
-sizes of the documentation.
+quick [worlds]: CPU of both engines on the paper's scenarios, 50 users and 50 threads, in as many
+worlds as are asked for (2); bounds of four starts together, of which some end early, and of each by
+itself to its end, and the CPU of both. accuracy [worlds]: the same scenarios against Gibbs chains
+of fixed length: four chains of 1,000 draws after a warm-up of 1,000. kinds [worlds]: the same for
+what has bounds of its own: a table with a fifth of its cells missing, a rounded column and a
+category beside threads; yes-or-no answers of 60 users, 15 from each; pairwise choices among six
+items, 15 from each. speed [users threads starts]: a forum with skewed activity
+(``benchmarks.scale``), from data in memory to eight draws from each start, by one start, by two,
+and so on. features [users]: its features alone, beside scikit-learn's BayesianGaussianMixture with
+ten components on the same data. Without a word: everything, at the sizes of the documentation.
 """
 
 import sys
@@ -21,9 +22,15 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import BayesianGaussianMixture
+from threadpoolctl import threadpool_limits
 
 import dualview as dv
 from benchmarks import scale
+from dualview.engines.starts import KMeansStart
+from dualview.engines.variational import VariationalEngine
+from dualview.model import Model
+from dualview.partitions.choice import partition_prior
+from dualview.units import Whitening
 
 SCENARIOS = ("agreement", "disagreement", "iris")
 
@@ -50,6 +57,75 @@ def fitted(forum: Any, **settings: Any) -> Fit:
     nll = model.predict_outcome(forum.test.participation).nll(forum.test.outcome)
     rand = adjusted_rand_score(forum.labels, model.labels_)
     return Fit(latent, latent @ forum.test.participation.T, float(nll), float(rand), seconds)
+
+
+class Ascents(NamedTuple):
+    """The highest bound of some starts, CPU seconds, and how many ended before their bound had
+    converged: where another had been, or far behind it."""
+
+    bound: float
+    seconds: float
+    n_ended: int = 0
+
+
+def ascents(forum: Any, n_starts: int = 4) -> tuple[Ascents, Ascents]:
+    """The same starts by k-means together and each by itself."""
+    working = Whitening.of_data(forum.features).to_working(forum.features)
+    likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
+    model = Model(partition_prior(None), working, likelihood, len(working))
+    start = KMeansStart(working, None)
+    starts = [start(np.random.default_rng([0, number])) for number in range(n_starts)]
+    engine = VariationalEngine()
+    with threadpool_limits(1):
+        began = time.process_time()
+        together = engine.fit(model, starts)
+        between = time.process_time()
+        bounds = [engine.fit(model, [z]).best.evidence for z in starts]
+        ended = time.process_time()
+    n_different = len({id(found.q) for found in together.found if not found.ended_early})
+    return (
+        Ascents(together.best.evidence, between - began, n_starts - n_different),
+        Ascents(max(bounds), ended - between),
+    )
+
+
+def quick(n_worlds: int) -> str:
+    """A table with a row for every scenario and world, and one of means; rows go to standard error
+    as they are made."""
+    names = (
+        "scenario and world",
+        "CPU s, Gibbs",
+        "CPU s, variational",
+        "Rand, Gibbs",
+        "Rand, variational",
+        "bound",
+        "bound, each start to its end",
+        "CPU s of the ascents",
+        "CPU s, each start to its end",
+        "starts that ended before",
+    )
+    rows, numbers = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)], []
+    for settings in ({"engine": dv.Gibbs(n_warmup=1)}, {"engine": "variational"}):  # compile
+        fitted(dv.datasets.agreement(20, 20, seed=0), n_draws=1, n_chains=1, **settings)
+    for world in range(n_worlds):
+        for scenario in SCENARIOS:
+            forum = getattr(dv.datasets, scenario)(50, 50, seed=world)
+            exact = fitted(forum, engine=dv.Gibbs(n_warmup=1000), n_draws=1000)
+            found = fitted(forum, engine="variational", n_draws=500)
+            ours, alone = ascents(forum)
+            own = [exact.seconds, found.seconds, exact.rand, found.rand]
+            own += [ours.bound, alone.bound, ours.seconds, alone.seconds, ours.n_ended]
+            numbers.append(own)
+            rows.append(_quick_row(f"{scenario} {world}", own))
+            print(rows[-1], file=sys.stderr, flush=True)
+    rows.append(_quick_row("mean", list(np.mean(numbers, axis=0))))
+    return "\n".join(rows)
+
+
+def _quick_row(name: str, numbers: list[float]) -> str:
+    forms = (".1f", ".1f", ".3f", ".3f", ".2f", ".2f", ".2f", ".2f", ".3g")
+    cells = [format(number, form) for number, form in zip(numbers, forms, strict=True)]
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 def distances(exact: np.ndarray, draws: np.ndarray) -> str:
@@ -259,6 +335,7 @@ def features(n_users: int) -> str:
 def main(words: list[str]) -> None:
     """What is asked for, or everything."""
     known = {
+        "quick": (quick, [2]),
         "accuracy": (accuracy, [2]),
         "kinds": (kinds, [2]),
         "speed": (speed, [100_000, 1_000_000]),

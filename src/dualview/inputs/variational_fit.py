@@ -167,6 +167,7 @@ def _facts_of(fitted: Fitted, pareto_k: float | None) -> ApproximationFacts:
             found.n_steps,
             found.converged,
             agreement,
+            found.ended_early,
         )
         for found, agreement in zip(fitted.found, fitted.agreements, strict=True)
     ]

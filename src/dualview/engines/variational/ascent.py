@@ -43,9 +43,8 @@ def ascend(q: MeanField, tolerance: float, max_steps: int, watch: Watch | None =
         n_steps += 2
         if not np.isfinite(second.bound):
             raise np.linalg.LinAlgError("the bound is no number")
-        if _left(first.bound - q.bound, second.bound - first.bound) < max(
-            tolerance, _ROUNDING * abs(second.bound)
-        ):
+        little = max(tolerance, _ROUNDING * abs(second.bound))
+        if second.bound - q.bound < little and _left(q, first, second) < little:
             return Ascent(second, n_steps, True)
         q = _extrapolated(q, first, second)
         n_steps += 1
@@ -54,12 +53,13 @@ def ascend(q: MeanField, tolerance: float, max_steps: int, watch: Watch | None =
     return Ascent(q, n_steps, False)
 
 
-def _left(before: float, last: float) -> float:
-    """What gains of the bound add up to after these two, if each is the same share of the one
+def _left(q: MeanField, first: MeanField, second: MeanField) -> float:
+    """What gains of the bound add up to after these two steps, if each is the same share of the one
     before, and not a small one.
 
     At first gains fall quickly, and those that remain in the end fall slowly.
     """
+    before, last = first.bound - q.bound, second.bound - first.bound
     share = min(max(last / before, _SLOW), 1.0 - 1.0 / _LONGEST) if before > 0.0 else _SLOW
     return max(last, 0.0) * share / (1.0 - share)
 

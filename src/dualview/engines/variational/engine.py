@@ -6,9 +6,8 @@ Where starts end at different q with about the same evidence, as they do when se
 explain the data alike, draws come from each by its share of the evidence.
 """
 
-import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,10 +16,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from dualview.chains.storage import Record, Store
+from dualview.engines.variational import clock
 from dualview.engines.variational.ascent import ascend
 from dualview.engines.variational.draws import drawn, log_importance, states
 from dualview.engines.variational.mean_field import MeanField
-from dualview.engines.variational.moves import rounds
+from dualview.engines.variational.moves import MANY_USERS, larger, rounds, smaller
 from dualview.engines.variational.responsibilities import (
     Base,
     Given,
@@ -39,8 +39,12 @@ Array = NDArray[np.float64]
 Progress = Callable[[int, int, int], None]  # start, steps done, components now
 
 _COARSE = 0.05  # nats: where another number of components is tried
-_COARSE_STEPS = 60  # after which it is tried anyway; fewer steps that cost much
-_COARSE_STEPS_OF_MANY = 9
+_COARSE_STEPS = 60  # after which it is tried anyway: after few steps merges end at lower bounds
+_COARSE_STEPS_OF_MANY = 9  # where steps cost much
+_ALIKE = 0.97  # Rand index from which very many users are together in the same way, but for a few
+_BEHIND = 5.0  # nats: a share of the draws below 1 %
+_FIRST = 2  # merges that are tried while all starts are under way
+_LAST = 2  # splits that are tried where a start is behind
 _BATCH = 200  # draws that are made at a time
 _CHECKED = 300  # draws by which q is compared with the posterior
 _CHECKED_WORK = 300_000  # draws × users of that comparison
@@ -48,18 +52,13 @@ _MOST_CHECKED = 5000  # users; with more, weights of importance say nothing: one
 
 
 class Found(NamedTuple):
-    """What one start has found, in how many steps, and whether its bound has converged."""
+    """What one start has found, in how many steps, whether its bound has converged, and whether it
+    ended early, behind another one."""
 
     q: MeanField
     n_steps: int
     converged: bool
-
-
-class _OutOfTimeError(Exception):
-    """The time is over; q is what there was."""
-
-    def __init__(self, q: MeanField) -> None:
-        self.q = q
+    ended_early: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,8 @@ class Fitted:
         kept: list[MeanField] = []
         partitions: list[NDArray[np.int64]] = []
         for found in self.found:
+            if found.ended_early:
+                continue
             own = found.q.responsibilities.argmax(axis=0)
             if all(adjusted_rand_score(own, other) < 1.0 for other in partitions):
                 kept.append(found.q)
@@ -192,65 +193,32 @@ class VariationalEngine:
         users: NDArray[np.bool_] | None = None,
     ) -> Fitted:
         """What an ascent from each q(z) finds."""
-        until = None if max_time is None else time.monotonic() + max_time
-        found: list[Found] = []
+        until = clock.after(max_time)
+        race = _Race(model, self.tolerance, self.max_steps, progress, users)
         try:
-            for number, base in enumerate(bases):
-                if found and until is not None and time.monotonic() >= until:
-                    break
-                best = max((one.q for one in found), key=lambda q: q.evidence, default=None)
-                held = None if best is None or best.together else best
-                watch = _Watch(number, progress, until)
-                found.append(self._from(model, base, watch, held, users))
+            race.run(bases, until)
         except np.linalg.LinAlgError as error:
             raise DegenerateError(
                 f"The variational approximation lost its digits ({error}): clusters have "
                 "shrunk onto single points, or "
                 'features are nearly dependent. Use engine="gibbs".'
             ) from error
-        return Fitted(sorted(found, key=lambda one: -one.q.evidence))
-
-    def _from(
-        self,
-        model: Model,
-        base: Base,
-        watch: "_Watch",
-        best: MeanField | None,
-        users: NDArray[np.bool_] | None = None,
-    ) -> Found:
-        """What one start finds.
-
-        Where q of latent vectors stays as it is while components change, it is the best start's
-        from the second start on, and updated again only if its components turn out better: very
-        many users take the time of one start.
-        """
-        try:
-            q = MeanField.begun(model, base, None if best is None else best.latent)
-            if best is None:
-                q = ascend(
-                    q, _COARSE, _COARSE_STEPS if q.together else _COARSE_STEPS_OF_MANY, watch
-                ).q
-            q = rounds(q.sorted(), watch.changed, users).sorted()
-            if best is not None and q.evidence < best.evidence:
-                return Found(q, watch.n_steps, True)
-            n_before = watch.n_steps
-            last = ascend(q, self.tolerance, self.max_steps, watch)
-        except _OutOfTimeError as over:
-            return Found(over.q, watch.n_steps, False)
-        return Found(last.q, n_before + last.n_steps, last.converged)
+        return Fitted(sorted(race.found, key=lambda one: -one.q.evidence))
 
 
 @dataclass
-class _Watch:
-    """Counts the steps of a start, tells of them, and ends it when the time is over."""
+class _Start:
+    """A start on its way: q so far, and its evidence after merges, before splits."""
 
     number: int
     progress: Progress | None
-    until: float | None
+    q: MeanField
     n_steps: int = 0
+    merged: float = -np.inf
     _before: int = 0
 
     def __call__(self, q: MeanField, n_steps: int) -> None:
+        """An ascent has come to q in so many steps."""
         if n_steps < self._before:  # another ascent
             self._before = 0
         self.n_steps += n_steps - self._before
@@ -263,10 +231,119 @@ class _Watch:
         self._tell(q)
 
     def _tell(self, q: MeanField) -> None:
+        self.q = q
         if self.progress is not None:
             self.progress(self.number, self.n_steps, q.n_components)
-        if self.until is not None and time.monotonic() >= self.until:
-            raise _OutOfTimeError(q)
+        clock.check()
+
+    def found(self, converged: bool = True, ended_early: bool = False) -> Found:
+        return Found(self.q, self.n_steps, converged, ended_early)
+
+
+@dataclass
+class _Race:
+    """Ascents from several starts, of which those that cannot be the best end early.
+
+    All merge their components first, which is quick, and go on from the highest evidence. A start
+    ends where its users are together as in one before, after its merges or at its end, for it
+    would end there too. It ends where it is farther behind than what others have gained from there,
+    and some nats more, and the splits that look best do not help. Where there
+    are very many users, or starts share latent vectors, they go one by one.
+    """
+
+    model: Model
+    tolerance: float
+    max_steps: int
+    progress: Progress | None
+    users: NDArray[np.bool_] | None
+    found: list[Found] = field(default_factory=list)
+    _seen: list[tuple[NDArray[np.intp], Found]] = field(default_factory=list)  # partitions
+    _gain: float = 0.0  # of the evidence, at most, from merges to the end
+
+    def run(self, bases: Iterable[Base], until: float | None) -> None:
+        """Find q from each of these q(z)."""
+        waiting: list[_Start] = []
+        try:
+            for number, base in enumerate(bases):
+                waiting.append(self._begun(number, base, until))
+                with clock.ending_at(until):
+                    self._merge(waiting[-1])
+                    if self.model.n_users > MANY_USERS or not waiting[0].q.together:
+                        self._finish(waiting[0])
+                        del waiting[0]
+            waiting.sort(key=lambda start: -start.merged)
+            while waiting:
+                with clock.ending_at(until):
+                    self._finish(waiting[0])
+                del waiting[0]
+        except clock.OutOfTimeError:
+            self.found += [start.found(converged=False) for start in waiting]
+
+    @property
+    def _held(self) -> MeanField | None:
+        """The best q so far, where that of its latent vectors serves all starts: very many users
+        then take little more than the time of one start."""
+        best = max((one.q for one in self.found), key=lambda q: q.evidence, default=None)
+        return None if best is None or best.together else best
+
+    def _begun(self, number: int, base: Base, until: float | None) -> _Start:
+        """A start; the first one begins whatever the time."""
+        held = self._held
+        with clock.ending_at(until if number else None):
+            q = MeanField.begun(self.model, base, None if held is None else held.latent)
+        return _Start(number, self.progress, q)
+
+    def _merge(self, start: _Start) -> None:
+        """Some steps, and fewer components where that helps."""
+        if self._held is None:
+            n_steps = _COARSE_STEPS if start.q.together else _COARSE_STEPS_OF_MANY
+            start.q = ascend(start.q, _COARSE, n_steps, start).q
+        start.q = smaller(start.q.sorted(), start.changed, self.users, _FIRST)
+        start.merged = start.q.evidence
+
+    def _finish(self, start: _Start) -> None:
+        """Other numbers of components, and steps until the bound has converged, unless the start
+        ends before."""
+        merged = start.q
+        if self._joins(start):
+            return
+        if self._is_behind(merged) and larger(merged, start.changed, self.users, _LAST) is merged:
+            self.found.append(start.found(converged=False, ended_early=True))
+            return
+        start.q = rounds(start.q, start.changed, self.users).sorted()
+        if start.q is not merged and self._joins(start):
+            return
+        held = self._held
+        if held is not None and start.q.evidence < held.evidence:
+            self._keep(start.found(), merged)
+            return
+        n_before = start.n_steps
+        last = ascend(start.q, self.tolerance, self.max_steps, start)
+        start.q, start.n_steps = last.q, n_before + last.n_steps
+        self._keep(start.found(last.converged), merged)
+
+    def _joins(self, start: _Start) -> bool:
+        """Whether a start has come to where another has been; it has then found the same."""
+        own = start.q.responsibilities.argmax(axis=0)
+        for other, found in self._seen:
+            alike = adjusted_rand_score(own, other)
+            is_near = alike >= _ALIKE and self.model.n_users > MANY_USERS
+            if alike == 1.0 or (is_near and start.q.evidence < found.q.evidence + _BEHIND):
+                self.found.append(found._replace(n_steps=start.n_steps))
+                return True
+        return False
+
+    def _is_behind(self, q: MeanField) -> bool:
+        """Whether q, after merges, is farther behind the best than others have come from there."""
+        best = max((one.q.evidence for one in self.found), default=-np.inf)
+        return q.evidence < best - self._gain - _BEHIND
+
+    def _keep(self, found: Found, merged: MeanField) -> None:
+        """What a start has found, and its partitions after merges and now."""
+        self.found.append(found)
+        self._gain = max(self._gain, found.q.evidence - merged.evidence)
+        for q in (merged, found.q):
+            self._seen.append((q.responsibilities.argmax(axis=0), found))
 
 
 def check_supported(model: Model) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.approximation.latent import LatentApproximation, SoftPrior
+from dualview.engines.variational import clock
 from dualview.engines.variational.responsibilities import (
     Base,
     Change,
@@ -254,6 +255,7 @@ class MeanField:
         """Every factor updated once."""
         found = self
         for update in self.updates():
+            clock.check()
             found = update(found)
         return found
 
@@ -273,6 +275,7 @@ class MeanField:
         found, left = self, set() if self.together else {_SOLVED, _WITH_PARAMS}
         for _ in range(n_rounds):
             for update in self.component_updates():
+                clock.check()
                 found = found if update in left else update(found)
         return found
 

@@ -249,3 +249,19 @@ def two_means(x: Array, weights: Array) -> Plane:
         ends = first @ x / first.sum(), second @ x / second.sum()
         plane = Plane(0.5 * (ends[0] + ends[1]), ends[0] - ends[1])
     return plane
+
+
+def bimodality(x: Array, weights: Array, plane: Plane) -> float:
+    """Nats by which two normal clusters, one on each side of a plane, explain weighted vectors x
+    (U, D) better than one does, across the plane; less those that say who is on which side."""
+    away = (x - plane.point) @ plane.normal
+    side, total = away > 0.0, float(weights.sum())
+    share = float(weights @ side) / total
+    if not 0.0 < share < 1.0:
+        return -np.inf
+    centers = weights @ (away * side) / (share * total), weights @ (away * ~side) / total
+    whole = weights @ (away - weights @ away / total) ** 2
+    within = weights @ (away - np.where(side, centers[0], centers[1] / (1.0 - share))) ** 2
+    of_sides = share * np.log(share) + (1.0 - share) * np.log1p(-share)
+    spread = (within + whole / total) / (whole * (1.0 + 1.0 / total))  # never none
+    return float(total * (of_sides - 0.5 * np.log(spread)))

@@ -12,13 +12,15 @@ _ALIKE = 0.9  # adjusted Rand index
 
 class StartFacts(NamedTuple):
     """One start: the bound of ln p(data) it came to, its clusters, its steps, whether it converged,
-    and how much its partition is like the first one's (adjusted Rand index)."""
+    how much its partition is like the first one's (adjusted Rand index), and whether it ended
+    early, far behind another one."""
 
     bound: float
     n_clusters: int
     n_steps: int
     converged: bool
     agreement: float
+    ended_early: bool = False
 
 
 class ApproximationFacts(NamedTuple):
@@ -60,6 +62,12 @@ class ApproximationFacts(NamedTuple):
             self.bound - start.bound <= _CLOSE or start.agreement >= _ALIKE for start in self.starts
         )
 
+    @property
+    def _early(self) -> str:
+        """How many starts ended early, in words."""
+        n_early = sum(start.ended_early for start in self.starts)
+        return f", {n_early} of them early" if n_early else ""
+
     def verdict(self) -> tuple[bool, str]:
         """Whether the approximation was found, and one paragraph on how far to trust it."""
         n, best = len(self.starts), self.starts[0]
@@ -76,8 +84,8 @@ class ApproximationFacts(NamedTuple):
             )
         elif 2 * self.n_agreeing < n + 1 and not self.continued:
             parts.append(
-                f"{n - self.n_agreeing} of {n} starts ended at other clusters with a lower bound "
-                "(use more starts: n_chains)"
+                f"{n - self.n_agreeing} of {n} starts ended at other clusters with a lower bound"
+                f"{self._early} (use more starts: n_chains)"
             )
         whence = (
             "from the fit before"

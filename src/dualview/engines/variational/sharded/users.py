@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dualview.engines.variational import clock
 from dualview.engines.variational.responsibilities import Recipe, Vectors
 from dualview.engines.variational.sharded.worker import LoadedUsers, Source, Task, ThreadUnits
 from dualview.engines.variational.sharded.workers import Workers
@@ -105,7 +106,9 @@ class ShardedUsers(Users):
             Task(function, "users", number, argument(entry.users))
             for number, entry in enumerate(self.shards.users)
         )
-        return self.workers.run(self.source, tasks)
+        for result in self.workers.run(self.source, tasks):
+            yield result
+            clock.check()
 
     def over_threads(
         self, function: Callable[..., Any], argument: Callable[[NDArray[Any]], Any]
@@ -118,6 +121,7 @@ class ShardedUsers(Users):
         )
         for number, result in enumerate(self.workers.run(self.source, tasks)):
             yield self.shards.members(number), result
+            clock.check()
 
     def approximate(
         self, view: Any, vectors: str | Array, recipe: Recipe, joint: bool
