@@ -4,7 +4,8 @@
 written in place and stamped in ``docs/figures.json`` with the commit, the machine and a digest of
 the code that it depends on. A figure whose commands fail stays as it was, stamp included; the
 others are still made. Commands find a folder for their files in $OUT, the same again after an
-interruption while the code is the same.
+interruption while the code is the same. A figure that is made by hand is stamped when it is asked
+for by name and has changed since the commit.
 
 ``--list`` says which figures are current. ``--mark`` writes under each that is older than its code
 that it is, and takes this line away elsewhere.
@@ -177,9 +178,11 @@ class Project:
         """What the files of a figure are to hold, before any is written."""
         contents = {}
         for place, name in figure.files.items():
-            sources = sorted(out.glob(name))
+            sources = [self.root / place] if figure.by_hand else sorted(out.glob(name))
             if not sources:
                 raise FailedError(f"No command has made {name}.")
+            if figure.by_hand and not self._git("status", "--porcelain", "--", place):
+                raise FailedError(f"{place} is as it was. Make it anew: {figure.by_hand}.")
             for source in sources:
                 target = self.root / place / (source.name if place.endswith("/") else "")
                 contents[target] = source.read_bytes()
@@ -200,12 +203,16 @@ class Project:
         """The commit, and whether the code differs from it."""
         paths = [str(path) for path in self.sources(figure)]
         head, changes = (
-            subprocess.run(
-                ["git", *asked], cwd=self.root, capture_output=True, text=True, check=False
-            ).stdout.strip()
-            for asked in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", *paths])
+            self._git("rev-parse", "HEAD"),
+            self._git("status", "--porcelain", "--", *paths),
         )
         return f"{head or 'unknown'}{', changed' if changes else ''}"
+
+    def _git(self, *asked: str) -> str:
+        """What Git says; nothing where it is not there."""
+        return subprocess.run(
+            ["git", *asked], cwd=self.root, capture_output=True, text=True, check=False
+        ).stdout.strip()
 
     def marks(self) -> Iterator[tuple[Figure, Path, str]]:
         """Where figures stand: the figure, the page, and a pattern of three parts, of which the

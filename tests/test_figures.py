@@ -4,6 +4,7 @@ older than its code says so."""
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,23 @@ def test_a_page_that_is_written_whole_is_marked_below_its_first_paragraph(root: 
         main(["--mark"], root)
         text = page.read_text(encoding="utf-8")
         assert text == f"# All\n\nFirst,\nsays what.\n\n{OLD}.*\n\nSecond.\n"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="the commit is Git's")
+def test_a_figure_by_hand_is_stamped_when_it_has_changed(
+    root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    picture = root / "docs" / "drawn.png"
+    picture.write_bytes(b"before")
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for asked in (["init", "--quiet"], ["add", "."], [*who, "commit", "--quiet", "-m", "first"]):
+        subprocess.run(["git", *asked], cwd=root, check=True)
+    assert main(["drawn"], root) == 1
+    assert "docs/drawn.png is as it was. Make it anew: with a pencil." in capfd.readouterr().err
+    picture.write_bytes(b"after")
+    assert main(["drawn"], root) == 0
+    assert picture.read_bytes() == b"after"
+    assert Project(root).stamps["drawn"]["digest"] == digest(root, "drawn")
 
 
 @pytest.mark.skipif(NO_BASH, reason="commands are those of bash")
