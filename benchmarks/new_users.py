@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 import dualview as dv
-from dualview.behaviors.families import Levels, OrdinalOutcome, Parts
+from dualview.behaviors.families.base import Parts
+from dualview.behaviors.families.ordinal import Levels, OrdinalOutcome
 
 N_CLUSTERS, N_FITTED, N_THREADS, N_RATINGS = 25, 300, 400, 2608
 LIMIT = 6.0

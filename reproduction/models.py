@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualview.behaviors import SharedOutcome
+from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.datasets import Forum, agreement
 from dualview.mixture import DualViewMixture
 from dualview.settings import Gibbs

@@ -2,17 +2,21 @@
 
 ``pytest --resume=FILE`` leaves out the tests that FILE says have passed with the same code, and
 writes down those that pass now, so that a run of hours which was cut short continues where it
-stopped. Code is the same if each byte is: of the file of the test, of the modules that it imports,
-of those that these import, and so on, of the settings of pytest, and the versions of Python and of
-all that is installed. A test that uses ``dualview`` as users do depends on the whole package; one
-that starts other programs, or looks for files of the project, on all of it but other tests.
+stopped. Code is the same if each line is, without docstrings and comments: of the file of the
+test, of the modules that it imports, of those that these import, and so on, of the settings of
+pytest, and the versions of Python and of all that is installed. A test that uses ``dualview`` as
+users do depends on the whole package; one that starts other programs, or looks for files of the
+project, on each byte of all of it but other tests.
 """
 
 import ast
 import hashlib
+import io
 import json
 import re
+import subprocess
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
@@ -111,9 +115,10 @@ class Dependencies:
         """Of everything that the tests of a file, a path from the root, depend on."""
         files = self.files(self.root / test) | {self.root / test, self.root / "tests/conftest.py"}
         found = hashlib.sha256(self._surroundings)
+        read = self._bytes_digest if files >= self._everything else self._lines_digest
         for path in sorted(files):
             found.update(f"{path.relative_to(self.root)}\0".encode())
-            found.update(self._bytes_digest(path))
+            found.update(read(path))
         return found.hexdigest()
 
     def files(self, test: Path) -> set[Path]:
@@ -131,24 +136,40 @@ class Dependencies:
                     todo.append(self._helpers[name])
                 elif name.split(".")[0] in _PROGRAMS:
                     return self._everything
-                elif name == "dualview":  # its names are looked up when they are used
+                elif self._is_looked_up(name):
                     seen |= self._package
                 elif name in self._graph.modules:
                     modules.add(name)
-        return seen | {self._file(module) for module in self._closure(modules)}
+        return seen | self._closure(modules)
 
-    def _closure(self, modules: Iterable[str]) -> set[str]:
-        """Modules of the package, all that they import, and the packages that these are in."""
+    def _closure(self, modules: Iterable[str]) -> set[Path]:
+        """Files of modules of the package, of all that they import, and of the packages that these
+        are in; all files where one takes a name from a package that looks it up when it is used."""
         found, todo = set[str](), [*modules]
         while todo:
             module = todo.pop()
             if module in found:
                 continue
             found.add(module)
-            if module != "dualview":  # its names are looked up when they are used
+            if not self._is_lazy(module):
+                if any(map(self._is_looked_up, _names(self._file(module)))):
+                    return self._package
                 todo += self._graph.find_modules_directly_imported_by(module)
+            if "." in module:
                 todo.append(module.rpartition(".")[0])
-        return found
+        return {self._file(module) for module in found}
+
+    def _is_looked_up(self, name: str) -> bool:
+        """Whether a package finds the name, or those of all its parts (``package.*``), when it is
+        used."""
+        package = name.rpartition(".")[0]
+        return name not in self._graph.modules and self._is_lazy(package)
+
+    @cache  # noqa: B019
+    def _is_lazy(self, module: str) -> bool:
+        """Whether it is a package that looks its names up when they are used."""
+        known = module in self._graph.modules
+        return known and "def __getattr__(" in self._file(module).read_text()
 
     def _file(self, module: str) -> Path:
         path = self.root / "src" / module.replace(".", "/")
@@ -169,8 +190,15 @@ class Dependencies:
         return set(self._in("src/dualview"))
 
     def _in(self, folder: str) -> Iterator[Path]:
-        for path in (self.root / folder).rglob("*"):
-            if path.is_file() and path.suffix not in _IGNORED and "_build" not in path.parts:
+        """The files of a folder that Git knows; all where there is no Git."""
+        if (self.root / ".git").exists():
+            listed = ["git", "ls-files", "-z", folder]
+            told = subprocess.run(listed, cwd=self.root, capture_output=True, check=True).stdout
+            paths: Iterable[Path] = (self.root / name for name in told.decode().split("\0") if name)
+        else:
+            paths = (self.root / folder).rglob("*")
+        for path in paths:
+            if path.is_file() and path.suffix not in _IGNORED:
                 yield path
 
     @cached_property
@@ -192,15 +220,44 @@ class Dependencies:
     def _bytes_digest(self, path: Path) -> bytes:
         return hashlib.sha256(path.read_bytes()).digest()
 
+    @cache  # noqa: B019
+    def _lines_digest(self, path: Path) -> bytes:
+        if path.suffix != ".py":
+            return self._bytes_digest(path)
+        return hashlib.sha256(_code_lines(path.read_text()).encode()).digest()
 
+
+def _code_lines(text: str) -> str:
+    """The lines of a module without docstrings, comments and empty lines; mutants replace text, so
+    how the others are broken matters."""
+    lines = text.split("\n")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(text)):
+        owns_docstring = isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        )
+        if owns_docstring and ast.get_docstring(node, clean=False) is not None:
+            said = node.body[0]
+            assert said.end_lineno is not None
+            for row in range(said.lineno, said.end_lineno + 1):
+                lines[row - 1] = ""
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+@cache
 def _names(path: Path) -> set[str]:
     """The modules that a file imports, or calls by their names in text, and names that it imports
     from them, which may be modules too."""
     text, found = path.read_text(), set[str]()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
+            whole = {name.name for name in node.names}
+            found |= whole | {f"{name}.*" for name in whole}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+            whole = {f"{node.module}.{name.name}" for name in node.names}
+            found |= {node.module} | whole | {f"{name}.*" for name in whole}
     called = re.findall(r"[\"'](dualview(?:\.\w+)+)", text)
     return found | {name.rpartition(".")[0] for name in called} | set(called)

@@ -4,15 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from dualview.behaviors.families import (
-    GaussianFamily,
-    IntervalFamily,
-    LogitFamily,
-    OrdinalFamily,
-    RankingFamily,
-    StudentFamily,
-)
-from dualview.behaviors.families.interval import Ends
+from dualview.behaviors.families.gaussian import GaussianFamily
+from dualview.behaviors.families.interval import Ends, IntervalFamily
+from dualview.behaviors.families.logit import LogitFamily
 from dualview.behaviors.families.noise import (
     KnownNoise,
     NoiseByCluster,
@@ -21,8 +15,9 @@ from dualview.behaviors.families.noise import (
     SharedNoise,
     Tails,
 )
-from dualview.behaviors.families.ordinal import CutPrior
-from dualview.behaviors.families.ranking import Orders
+from dualview.behaviors.families.ordinal import CutPrior, OrdinalFamily
+from dualview.behaviors.families.ranking import Orders, RankingFamily
+from dualview.behaviors.families.student import StudentFamily
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 

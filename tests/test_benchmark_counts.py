@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import nbinom, norm, poisson
 
-from dualview.behaviors.families import IntervalOutcome
+from dualview.behaviors.families.interval import IntervalOutcome
 from dualview.behaviors.recorded import recorded_outcome
 
 ROOT = Path(__file__).parents[1]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import naive
-from dualview.behaviors import SharedOutcome
+from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.model import Model, State
 from dualview.partitions.agreement import LabelsByView
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster

@@ -64,6 +64,8 @@ def test_tests_of_the_project_depend_on_everything_but_other_tests(here):
     [
         ("src/dualview/numerics/linalg.py", True, True),
         ("src/dualview/report/render.py", False, True),
+        ("src/dualview/behaviors/binary.py", False, True),
+        ("src/dualview/behaviors/families/poisson.py", False, True),
         ("tests/rows.py", True, False),
         (SAMPLER, True, False),
         ("tests/conftest.py", True, True),
@@ -74,10 +76,31 @@ def test_what_a_change_makes_run_again(copy: Path, changed, sampler, whole):
     before = Dependencies(copy)
     digests = before.digest(SAMPLER), before.digest(WHOLE)
     with (copy / changed).open("a") as file:
-        file.write("\n")
+        file.write("more = 1\n")
     after = Dependencies(copy)
     assert (after.digest(SAMPLER) != digests[0]) is sampler
     assert (after.digest(WHOLE) != digests[1]) is whole
+
+
+def test_docstrings_and_comments_change_nothing(copy: Path):
+    path, before = copy / "src/dualview/numerics/linalg.py", Dependencies(copy).digest(SAMPLER)
+    text = path.read_text()
+    assert text.startswith('"""')
+    path.write_text('"""Other words.' + text[3:] + "\n\n# A comment.\n")
+    assert Dependencies(copy).digest(SAMPLER) == before
+    path.write_text(text + "\nmore = '# no comment'\n")
+    assert Dependencies(copy).digest(SAMPLER) != before
+
+
+@pytest.mark.parametrize(
+    "line", ["import dualview.behaviors", "from dualview import behaviors", "import dualview"]
+)
+def test_names_that_are_looked_up_when_used_may_be_anywhere(copy: Path, line: str):
+    one, other = (copy / f"tests/engines/gibbs/test_of_{name}.py" for name in ("one", "all"))
+    one.write_text("from dualview.behaviors.base import Behavior\n")
+    other.write_text(line + "\n")
+    files = Dependencies(copy).files
+    assert files(one) - {one} < files(other) - {other}
 
 
 def test_what_failed_is_not_written_down(tmp_path):

@@ -9,14 +9,11 @@ from dualview._version import __version__
 
 if TYPE_CHECKING:
     from dualview import datasets, forum, plots
-    from dualview.behaviors import (
-        BinaryOutcomes,
-        OrdinalOutcomes,
-        PairwiseChoices,
-        Rankings,
-        SharedOutcome,
-        UserRegression,
-    )
+    from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
+    from dualview.behaviors.ordinal import OrdinalOutcomes
+    from dualview.behaviors.rankings import Rankings
+    from dualview.behaviors.shared_outcome import SharedOutcome
+    from dualview.behaviors.user_regression import UserRegression
     from dualview.columns import Censored, describe_columns
     from dualview.evaluation.calibration import calibrate
     from dualview.evaluation.comparison import compare
@@ -39,7 +36,7 @@ _HOMES = {
     "calibrate": "dualview.evaluation.calibration",
     "compare": "dualview.evaluation.comparison",
     "Beta": "dualview.partitions.agreement",
-    "BinaryOutcomes": "dualview.behaviors",
+    "BinaryOutcomes": "dualview.behaviors.binary",
     "Censored": "dualview.columns",
     "DualViewMixture": "dualview.mixture",
     "Gamma": "dualview.partitions.alpha",
@@ -47,14 +44,14 @@ _HOMES = {
     "Gibbs": "dualview.settings",
     "InverseGamma": "dualview.partitions.alpha",
     "ObservationKFold": "dualview.evaluation.cross_validation",
-    "OrdinalOutcomes": "dualview.behaviors",
-    "PairwiseChoices": "dualview.behaviors",
+    "OrdinalOutcomes": "dualview.behaviors.ordinal",
+    "PairwiseChoices": "dualview.behaviors.binary",
     "PitmanYor": "dualview.partitions.pitman_yor",
     "Posterior": "dualview.posterior",
-    "Rankings": "dualview.behaviors",
+    "Rankings": "dualview.behaviors.rankings",
     "Shards": "dualview.shards",
-    "SharedOutcome": "dualview.behaviors",
-    "UserRegression": "dualview.behaviors",
+    "SharedOutcome": "dualview.behaviors.shared_outcome",
+    "UserRegression": "dualview.behaviors.user_regression",
     "Variational": "dualview.settings",
     "describe_columns": "dualview.columns",
     "fit": "dualview.mixture",
@@ -66,7 +63,7 @@ _HOMES = {
 # Former names, which work for one release, and where they are now.
 _MOVED = {
     "OverObservations": "dualview.evaluation.cross_validation.ObservationKFold",
-    "SeveralBehaviors": "dualview.behaviors.SeveralBehaviors",
+    "SeveralBehaviors": "dualview.behaviors.several.SeveralBehaviors",
     "read_forum": "dualview.forum.read_forum",
 }
 _MODULES = ("datasets", "errors", "forum", "plots", "report")

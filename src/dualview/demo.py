@@ -19,7 +19,7 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from dualview import plots
 from dualview._version import __version__
-from dualview.behaviors import SharedOutcome
+from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.chains.progress import Lines
 from dualview.datasets import Forum, agreement
 from dualview.errors import ConvergenceWarning, InputError

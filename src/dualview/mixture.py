@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.chains.chain import Progress
 from dualview.chains.chains import seed_sequence
 from dualview.checks import whole_number

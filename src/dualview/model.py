@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors import Likelihood
-from dualview.behaviors.base import check_inherits
+from dualview.behaviors.base import Likelihood, check_inherits
 from dualview.behaviors.records import Params
 from dualview.columns.layout import Layout
 from dualview.numerics.hyperprior import SPREADS

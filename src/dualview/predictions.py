@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dualview.behaviors import Behavior, SeveralBehaviors
-from dualview.behaviors.families import Mixture, NormalMixture
+from dualview.behaviors.base import Behavior
+from dualview.behaviors.families.base import Mixture
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.behaviors.naming import is_several
 from dualview.behaviors.records import Forecast
+from dualview.behaviors.several import SeveralBehaviors
 from dualview.checks import listed, whole_number
 from dualview.columns import Cells
 from dualview.errors import InputError

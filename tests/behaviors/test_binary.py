@@ -10,8 +10,9 @@ from scipy.special import expit, log_expit
 from scipy.stats import norm
 
 import dualview as dv
-from dualview.behaviors import Behavior
-from dualview.behaviors.families import ChoiceMixture, Parts
+from dualview.behaviors.base import Behavior
+from dualview.behaviors.families.base import Parts
+from dualview.behaviors.families.logit import ChoiceMixture
 from dualview.errors import DataWarning, InputError
 from dualview.posterior.prediction.predictive import WeightedDraws
 from dualview.units import GaussianPrior

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dualview as dv
-from dualview.behaviors import behavior_from
 from dualview.behaviors.base import Behavior, Likelihood, Terms
+from dualview.behaviors.kinds import behavior_from
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.behaviors.panel import PerUser
 from dualview.errors import InputError

@@ -7,12 +7,17 @@ import pytest
 from scipy.stats import kstest, norm, truncnorm
 
 import dualview as dv
-from dualview.behaviors import behavior_from
 from dualview.behaviors.approximation.latent import SoftPrior
-from dualview.behaviors.families import CountMixture, IntervalMixture, Parts
-from dualview.behaviors.families.base import Moments
+from dualview.behaviors.families.base import Moments, Parts
 from dualview.behaviors.families.gaussian import NoiseFactor
-from dualview.behaviors.families.interval import Ends, IntervalFamily, log_probability
+from dualview.behaviors.families.interval import (
+    CountMixture,
+    Ends,
+    IntervalFamily,
+    IntervalMixture,
+    log_probability,
+)
+from dualview.behaviors.kinds import behavior_from
 from dualview.behaviors.recorded import inside
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal, norm
 
 import dualview as dv
 from dualview.behaviors import leave_one_out
-from dualview.behaviors.families import BinaryOutcome
+from dualview.behaviors.families.logit import BinaryOutcome
 from dualview.behaviors.records import LatentPrior
 
 N_USERS = 6

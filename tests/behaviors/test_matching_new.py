@@ -11,9 +11,8 @@ from scipy import sparse
 from scipy.stats import norm
 
 import dualview as dv
-from dualview.behaviors import behavior_from
-from dualview.behaviors.families import RankingOutcome
-from dualview.behaviors.families.ranking import RankedRows
+from dualview.behaviors.families.ranking import RankedRows, RankingOutcome
+from dualview.behaviors.kinds import behavior_from
 from dualview.behaviors.records import Forecast
 from dualview.errors import ConvergenceWarning, InputError
 from dualview.posterior.prediction.new_outcomes import outcomes_given

@@ -8,8 +8,15 @@ from scipy.special import expit, log_expit
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import dualview as dv
-from dualview.behaviors.families import LevelMixture, Levels, OrdinalOutcome, Parts
-from dualview.behaviors.families.ordinal import CutPrior, OrdinalFamily, cut_density
+from dualview.behaviors.families.base import Parts
+from dualview.behaviors.families.ordinal import (
+    CutPrior,
+    LevelMixture,
+    Levels,
+    OrdinalFamily,
+    OrdinalOutcome,
+    cut_density,
+)
 from dualview.behaviors.records import LatentPrior
 from dualview.errors import InputError
 from dualview.numerics.slice_sampling import slice_sample

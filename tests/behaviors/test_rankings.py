@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 import dualview as dv
-from dualview.behaviors.families import Orders, RankingMixture
+from dualview.behaviors.families.ranking import Orders, RankingMixture
 from dualview.errors import DataWarning, InputError
 from dualview.units import GaussianPrior
 

@@ -10,9 +10,8 @@ from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
-from dualview.behaviors import SeveralBehaviors
 from dualview.behaviors.records import Evidence, SampledEvidence
-from dualview.behaviors.several import joint_evidence, nothing_known
+from dualview.behaviors.several import SeveralBehaviors, joint_evidence, nothing_known
 from dualview.errors import ConvergenceWarning, DataWarning, InputError
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 import naive
 from dualview import GaussianPrior, SharedOutcome
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.likelihoods import regression
 from dualview.behaviors.records import Prior
 from dualview.errors import InputError

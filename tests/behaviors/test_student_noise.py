@@ -7,10 +7,12 @@ from scipy.integrate import quad
 from scipy.stats import gamma, norm, t
 
 import dualview as dv
-from dualview.behaviors.families import Parts, StudentMixture, StudentOutcome
+from dualview.behaviors.families.base import Parts
 from dualview.behaviors.families.noise import log_dof_prior
 from dualview.behaviors.families.student import (
     StudentFamily,
+    StudentMixture,
+    StudentOutcome,
     log_smeared_student,
     log_student,
     weight_law,

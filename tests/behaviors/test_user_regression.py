@@ -8,7 +8,7 @@ import statsmodels.api as sm
 from scipy.stats import chi2, kstest
 
 import dualview as dv
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.engines.gibbs import GibbsEngine
 from dualview.errors import DataWarning, InputError
 from dualview.model import Model, State

@@ -12,20 +12,13 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import dualview as dv
-from dualview.behaviors.families import (
-    BinaryOutcome,
-    IntervalOutcome,
-    Levels,
-    NormalMixture,
-    NormalOutcome,
-    OrdinalOutcome,
-    Outcome,
-    Parts,
-    RankedRows,
-    RankingOutcome,
-    StudentMixture,
-    StudentOutcome,
-)
+from dualview.behaviors.families.base import Outcome, Parts
+from dualview.behaviors.families.gaussian import NormalMixture, NormalOutcome
+from dualview.behaviors.families.interval import IntervalOutcome
+from dualview.behaviors.families.logit import BinaryOutcome
+from dualview.behaviors.families.ordinal import Levels, OrdinalOutcome
+from dualview.behaviors.families.ranking import RankedRows, RankingOutcome
+from dualview.behaviors.families.student import StudentMixture, StudentOutcome
 from dualview.behaviors.recorded import Recorded
 from dualview.columns.column import Column
 from dualview.errors import DataWarning, InputError

@@ -49,7 +49,7 @@ class Case:
         self.latent[u] = vector
         self.terms = self.observations.terms(self.latent)
 
-    def message(self, u, kernel=messages.listen):
+    def message(self, u, kernel=messages.read_message):
         """What u's observations say; where the kernel is to work there is nothing of use before."""
         vectors = [np.full(self.n_dims, np.nan) for _ in range(4)]
         matrices = [np.full((self.n_dims, self.n_dims), np.nan) for _ in range(2)]
@@ -420,7 +420,7 @@ def test_compiled_numbers_are_those_of_python(n_dims, kind, monkeypatch):
     for name in ("gradient_of", "curvature_of", "gradient_of_one", "curvature_of_one"):
         monkeypatch.setattr(messages, name, python_of(getattr(messages, name)))
     for u, (message, value, after) in enumerate(compiled):
-        plain, plain_after = case.message(u, python_of(messages.listen)), case.message(u)
+        plain, plain_after = case.message(u, python_of(messages.read_message)), case.message(u)
         assert (
             python_of(messages.evidence)(case.means[1], case.factors[1], 1.0, plain_after) == value
         )

@@ -7,7 +7,7 @@ from scipy import stats
 
 import dualview as dv
 from dualview import plots
-from dualview.behaviors.families import NormalMixture
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.errors import InputError
 from dualview.plots import predictive
 from plots.artists import clouds, colliding_texts, legend_texts, segments

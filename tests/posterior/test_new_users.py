@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import dualview as dv
-from dualview.behaviors.families import NormalMixture
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.errors import DataWarning, InputError
 from dualview.posterior.prediction.candidates import Candidates
 from dualview.posterior.prediction.new_users import NewUsers

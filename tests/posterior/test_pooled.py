@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 from dualview import cli
-from dualview.behaviors.families import NormalMixture, Parts
+from dualview.behaviors.families.base import Parts
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.errors import DataWarning, InputError
 from dualview.posterior.prediction.new_users import NewUsers
 from dualview.views.features import ClusterRows
@@ -268,3 +270,19 @@ def test_latent_behavior_of_newcomers(fitted: dv.DualViewMixture) -> None:
     assert latent.draws(50).shape == (50, 4)
     with pytest.raises(InputError, match="no density here"):
         latent.log_density(np.zeros(4))
+
+
+@pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
+def test_clusters_without_spread_are_recovered() -> None:
+    """Users are put where they belong, and coefficients are those of a regression that knows who
+    belongs together."""
+    forum = dv.datasets.agreement(40, 300, latent_sd=0, seed=2)
+    model = dv.DualViewMixture(pooling="cluster", n_warmup=200, n_draws=500, n_chains=2)
+    model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
+    assert adjusted_rand_score(forum.labels, model.labels_) == 1.0
+    effects = forum.participation @ np.eye(5)[forum.labels]
+    known, (residue,), *_ = np.linalg.lstsq(effects, forum.outcome)
+    errors = np.sqrt(np.diag(np.linalg.inv(effects.T @ effects)) * residue / (300 - 5))
+    # A user may stray to another cluster in a few draws.
+    assert np.median(np.abs(model.latent_ - known[forum.labels]) / errors[forum.labels]) < 0.2
+    assert np.abs(model.latent_ - forum.latent).max() < 4 * errors.max()

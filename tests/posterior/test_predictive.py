@@ -5,7 +5,10 @@ import pytest
 from scipy.stats import norm
 
 import dualview as dv
-from dualview.behaviors.families import ChoiceMixture, NormalMixture, Parts, base
+from dualview.behaviors.families import base
+from dualview.behaviors.families.base import Parts
+from dualview.behaviors.families.gaussian import NormalMixture
+from dualview.behaviors.families.logit import ChoiceMixture
 from dualview.errors import InputError
 from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws
 

@@ -12,7 +12,8 @@ from scipy.special import logsumexp
 
 import dualview as dv
 from checks import ACCEPT
-from dualview.behaviors.families import CountMixture, IntervalMixture, NormalMixture
+from dualview.behaviors.families.gaussian import NormalMixture
+from dualview.behaviors.families.interval import CountMixture, IntervalMixture
 from dualview.errors import InputError
 from dualview.posterior.prediction import candidates
 from dualview.posterior.prediction.cells_given import CellLevels, LimitedMixture

@@ -1,58 +1,27 @@
-"""Behaviors: how observations depend on each user's latent vector."""
+"""Behaviors: how observations depend on each user's latent vector.
 
+Their names are looked up when first used; modules of the package import from where a name is.
+"""
+
+from importlib import import_module
 from typing import Any
 
-from dualview.behaviors.base import Behavior, Likelihood
-from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
-from dualview.behaviors.ordinal import OrdinalOutcomes
-from dualview.behaviors.rankings import Rankings
-from dualview.behaviors.several import SeveralBehaviors
-from dualview.behaviors.shared_outcome import SharedOutcome
-from dualview.behaviors.user_regression import UserRegression
-from dualview.errors import InputError
-
-KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        SharedOutcome,
-        UserRegression,
-        BinaryOutcomes,
-        PairwiseChoices,
-        OrdinalOutcomes,
-        Rankings,
-    )
+_HOMES = {
+    "Behavior": "base",
+    "Likelihood": "base",
+    "BinaryOutcomes": "binary",
+    "PairwiseChoices": "binary",
+    "OrdinalOutcomes": "ordinal",
+    "Rankings": "rankings",
+    "SeveralBehaviors": "several",
+    "SharedOutcome": "shared_outcome",
+    "UserRegression": "user_regression",
+    "KINDS": "kinds",
+    "behavior_from": "kinds",
 }
 
 
-def behavior_from(description: dict[str, Any]) -> Behavior:
-    """A behavior without observations, for predictions, from what :meth:`Behavior.described`
-    said."""
-    kind = description["kind"]
-    if kind == "SeveralBehaviors":
-        told = {
-            name: {**own, "users": description["users"]}
-            for name, own in description["parts"].items()
-        }
-        return SeveralBehaviors({name: behavior_from(own) for name, own in told.items()})
-    if kind not in KINDS:
-        raise InputError(
-            f"The posterior is of a behavior of the kind {kind}, which dualview does not have. "
-            "If it is yours, make it known "
-            f'before loading: dualview.behaviors.KINDS["{kind}"] = {kind}.'
-        )
-    behavior: Behavior = KINDS[kind].from_description(description)
-    return behavior
-
-
-__all__ = [
-    "Behavior",
-    "BinaryOutcomes",
-    "Likelihood",
-    "OrdinalOutcomes",
-    "PairwiseChoices",
-    "Rankings",
-    "SeveralBehaviors",
-    "SharedOutcome",
-    "UserRegression",
-    "behavior_from",
-]
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -14,7 +14,8 @@ from scipy import sparse
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Factor
-from dualview.behaviors.families import BinaryOutcome, Family, LogitFamily, Outcome
+from dualview.behaviors.families.base import Family, Outcome
+from dualview.behaviors.families.logit import BinaryOutcome, LogitFamily
 from dualview.behaviors.ids import Labeled, checked_ids, counted, id_text, is_labeled
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import PerUser, design_matrix

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import lapack
 
-from dualview.behaviors.families import Mixture, NormalOutcome, Outcome, Parts
+from dualview.behaviors.families.base import Mixture, Outcome, Parts
+from dualview.behaviors.families.gaussian import NormalOutcome
 from dualview.behaviors.likelihoods.vector_blocks import Block, block_latent_prior
 from dualview.behaviors.records import Array, LatentPrior, Params, own_params
 from dualview.errors import DegenerateError, InputError

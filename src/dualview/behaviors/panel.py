@@ -15,7 +15,7 @@ from scipy import sparse
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Effects, Scales
-from dualview.behaviors.families import Family, Outcome
+from dualview.behaviors.families.base import Family, Outcome
 from dualview.behaviors.ids import (
     Numbers,
     Rows,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.base import Behavior
 from dualview.behaviors.effects import Effects
-from dualview.behaviors.families import Outcome
+from dualview.behaviors.families.base import Outcome
 from dualview.behaviors.ids import Rows
 from dualview.behaviors.records import Array, ClusterNoise, Forecast, Params, UserNoise
 from dualview.checks import listed

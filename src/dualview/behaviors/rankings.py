@@ -10,13 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dualview.behaviors.base import Likelihood, fold_positions
-from dualview.behaviors.families import (
-    Orders,
-    Outcome,
-    RankedRows,
-    RankingFamily,
-    RankingOutcome,
-)
+from dualview.behaviors.families.base import Outcome
+from dualview.behaviors.families.ranking import Orders, RankedRows, RankingFamily, RankingOutcome
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.behaviors.records import Array, Panel, Params

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.families import Outcome
+from dualview.behaviors.families.base import Outcome
 from dualview.behaviors.families.noise import log_own
 from dualview.errors import InputTypeError
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from dualview.behaviors.effects import Effects
-from dualview.behaviors.families import NormalOutcome
+from dualview.behaviors.families.gaussian import NormalOutcome
 from dualview.behaviors.ids import (
     Rows,
     counted,

@@ -14,17 +14,9 @@ from sklearn.covariance import ledoit_wolf
 
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Scales
-from dualview.behaviors.families import (
-    Family,
-    GaussianFamily,
-    IntervalFamily,
-    IntervalOutcome,
-    NormalOutcome,
-    Outcome,
-    StudentFamily,
-    StudentOutcome,
-)
-from dualview.behaviors.families.interval import Ends
+from dualview.behaviors.families.base import Family, Outcome
+from dualview.behaviors.families.gaussian import GaussianFamily, NormalOutcome
+from dualview.behaviors.families.interval import Ends, IntervalFamily, IntervalOutcome
 from dualview.behaviors.families.noise import (
     TYPICAL,
     KnownNoise,
@@ -35,6 +27,7 @@ from dualview.behaviors.families.noise import (
     SharedNoise,
     Tails,
 )
+from dualview.behaviors.families.student import StudentFamily, StudentOutcome
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.behaviors.recorded import Recorded, inside, recorded_outcome

@@ -14,8 +14,9 @@ from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors import Behavior, SeveralBehaviors
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.records import Forecast
+from dualview.behaviors.several import SeveralBehaviors
 from dualview.checks import whole_number
 from dualview.errors import ConvergenceWarning, InputError
 from dualview.inputs.fits import fit_again

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from dualview.behaviors import Behavior, SeveralBehaviors
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.naming import is_several
+from dualview.behaviors.several import SeveralBehaviors
 from dualview.errors import InputError
 from dualview.inputs.data import rows_of
 

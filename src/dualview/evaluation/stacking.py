@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.behaviors.families import NormalMixture
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.checks import words_text
 from dualview.errors import DataWarning, InputError
 from dualview.evaluation.comparison import Scores, check_users, is_few, scores_of, unlike_text

@@ -22,7 +22,7 @@ from joblib import effective_n_jobs
 from scipy.io import mmwrite
 
 from dualview._version import __version__
-from dualview.behaviors.families import NormalMixture
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.chains.schedule import most_draws
 from dualview.checks import require_extra
 from dualview.errors import ConvergenceWarning, FileError, InputError

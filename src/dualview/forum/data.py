@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.behaviors import SharedOutcome
+from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.errors import InputError
 from dualview.forum.activity import measure_activity
 from dualview.forum.archive import Archive

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors.families import NormalMixture
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.behaviors.likelihoods.ridge import ridge_estimate
 from dualview.forum.data import RARE, ForumData, ForumThreads
 

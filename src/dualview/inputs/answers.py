@@ -9,7 +9,9 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, PairwiseChoices, Rankings
+from dualview.behaviors.base import Behavior
+from dualview.behaviors.binary import PairwiseChoices
+from dualview.behaviors.rankings import Rankings
 from dualview.errors import InputError
 from dualview.inputs.designs import ColumnDesign
 from dualview.inputs.long_tables import KINDS, LongTable, Observed, check_used_once

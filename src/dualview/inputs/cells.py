@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.checks import check_range, listed, refuse_repeated_columns, unmasked
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, InputError

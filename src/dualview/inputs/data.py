@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from dualview.behaviors import Behavior, SeveralBehaviors
-from dualview.behaviors.base import check_inherits
+from dualview.behaviors.base import Behavior, check_inherits
 from dualview.behaviors.ids import Rows
 from dualview.behaviors.naming import is_several, named_parts
+from dualview.behaviors.several import SeveralBehaviors
 from dualview.checks import column_names
 from dualview.columns import Cells, Columns
 from dualview.errors import DataWarning, DegenerateError, InputError

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.ids import checked_ids
 from dualview.checks import (
     check_finite,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.chains.chains import seed_sequence
 from dualview.chains.run_folder import UNTIL_GOOD, RunFolder, versions
 from dualview.engines.starts import GivenStart, KMeansStart, Labels, Start, check_init

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.ids import checked_ids
 from dualview.behaviors.ordinal import level_list
 from dualview.checks import listed, refuse_repeated_columns

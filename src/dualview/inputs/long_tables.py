@@ -12,7 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, BinaryOutcomes, OrdinalOutcomes, UserRegression
+from dualview.behaviors.base import Behavior
+from dualview.behaviors.binary import BinaryOutcomes
+from dualview.behaviors.ordinal import OrdinalOutcomes
+from dualview.behaviors.user_regression import UserRegression
 from dualview.checks import listed
 from dualview.columns import Censored
 from dualview.columns.numbers import are_whole

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.checks import listed
 from dualview.columns import Cells
 from dualview.errors import InputError

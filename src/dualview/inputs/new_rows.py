@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.checks import listed
 from dualview.errors import DataWarning, InputError
 from dualview.inputs.from_long import (

@@ -7,8 +7,10 @@ from typing import Any, Literal
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from dualview.behaviors import Behavior, SeveralBehaviors, SharedOutcome
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.ids import counted
+from dualview.behaviors.several import SeveralBehaviors
+from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.columns import Cells
 from dualview.errors import InputError
 from dualview.inputs.cells import new_cells

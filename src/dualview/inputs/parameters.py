@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from dualview.behaviors import SeveralBehaviors
+from dualview.behaviors.several import SeveralBehaviors
 from dualview.chains.schedule import check_length
 from dualview.checks import whole_number
 from dualview.errors import DataWarning, EngineError, InputError, InputTypeError

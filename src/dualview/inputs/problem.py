@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, Likelihood
-from dualview.behaviors.base import check_inherits
+from dualview.behaviors.base import Behavior, Likelihood, check_inherits
 from dualview.chains.schedule import Length
 from dualview.chains.storage import Record
 from dualview.columns import Cells, Columns

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.ids import counted
 from dualview.checks import listed
 from dualview.columns import Columns

@@ -15,8 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.behaviors import SharedOutcome
 from dualview.behaviors.ids import Rows, id_text
+from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.checks import check_range, column_names, listed, numbers, whole_number
 from dualview.errors import InputError
 from dualview.inputs.features import counts_from, row_ids

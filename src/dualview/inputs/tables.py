@@ -16,8 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dualview.behaviors import SharedOutcome
 from dualview.behaviors.ids import id_text
+from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.checks import listed
 from dualview.errors import InputError
 from dualview.files.matrix_market import read_matrix

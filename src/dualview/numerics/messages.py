@@ -164,7 +164,7 @@ def curvature_of_one(u, terms):
 
 
 @in_place
-def listen(u, latent, terms, message):
+def read_message(u, latent, terms, message):
     """In place: the message of one user, but for its ratios."""
     n_dims = latent.shape[1]
     for i in range(n_dims):

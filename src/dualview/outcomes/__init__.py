@@ -7,12 +7,11 @@ from dualview.behaviors import families
 
 
 def __getattr__(name: str) -> Any:
-    if name not in families.__all__:
-        raise AttributeError(f"module 'dualview.outcomes' has no attribute {name!r}")
+    found = getattr(families, name)
     warnings.warn(
         "dualview.outcomes is now dualview.behaviors.families; the former address will go in the "
         "next release.",
         FutureWarning,
         stacklevel=2,
     )
-    return getattr(families, name)
+    return found

@@ -22,7 +22,7 @@ class AlphaPrior(NamedTuple):
     rate: float
     inverse_rate: float
     log_constant: float
-    learnt: bool
+    learned: bool
 
 
 @compiled
@@ -63,7 +63,7 @@ _sample_log_alpha = sampler(log_alpha_density)
 def draw_alpha(rng, n_clusters, n_users, alpha, prior):
     """α | K, U under the Dirichlet process, (C9), one step from its present value; a known α
     stays."""
-    if not prior.learnt:
+    if not prior.learned:
         return alpha
     return math.exp(
         _sample_log_alpha(rng, (float(n_clusters), float(n_users), prior), math.log(alpha), 2.0)

@@ -90,7 +90,7 @@ _sample_log_alpha = sampler(log_alpha_density)
 
 @compiled
 def redraw(rng, counts, partition):
-    if not partition.prior.learnt:
+    if not partition.prior.learned:
         return partition
     n_users = 0.0
     for k in range(counts.shape[0]):

@@ -34,7 +34,7 @@ class AlphaGrid:
     @classmethod
     def of(cls, prior: AlphaPrior, start: float) -> "AlphaGrid":
         """A grid even in ln α; one value where α is known, which is start."""
-        if not prior.learnt:
+        if not prior.learned:
             return cls(np.array([start]), _NOTHING)
         alpha = np.exp(_LOG_ALPHA)
         log_density = prior.power * _LOG_ALPHA - prior.rate * alpha - prior.inverse_rate / alpha

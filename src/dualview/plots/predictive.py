@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
-from dualview.behaviors.families import NormalMixture
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.checks import numbers
 from dualview.errors import InputError
 from dualview.plots.canvas import ALERT, BAND, MAIN, MUTED, Array, one_panel, percent

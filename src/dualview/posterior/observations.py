@@ -7,9 +7,11 @@ import numpy as np
 from pandas.util import hash_array
 from scipy import sparse
 
-from dualview.behaviors import Behavior, Likelihood, SeveralBehaviors, SharedOutcome
+from dualview.behaviors.base import Behavior, Likelihood
 from dualview.behaviors.ids import Rows
 from dualview.behaviors.panel import PerUser
+from dualview.behaviors.several import SeveralBehaviors
+from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.errors import InputError, InputTypeError
 from dualview.files.digests import digest
 from dualview.model import Model

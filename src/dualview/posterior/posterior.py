@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.files.html import small_table
 from dualview.posterior.diagnostics.convergence import Convergence
 from dualview.posterior.draws import files

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from dualview.behaviors import Likelihood
+from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.linked import LinkedLikelihood
 from dualview.columns import Cells, Columns
 from dualview.columns.layout import Layout

@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dualview.behaviors.families import NormalMixture, Parts
+from dualview.behaviors.families.base import Parts
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.errors import FileError
 from dualview.files.reading import readable_json
 from dualview.files.spreadsheets import match_names, unescape_table

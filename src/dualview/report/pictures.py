@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview import plots
-from dualview.behaviors.families import NormalMixture
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.mixture import DualViewMixture
 from dualview.plots.canvas import chain_style, cluster_style, png_of
 from dualview.plots.checks import draw_levels

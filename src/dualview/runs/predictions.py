@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dualview.behaviors.families import (
-    ChoiceMixture,
-    CountMixture,
-    LevelMixture,
-    Mixture,
-    NormalMixture,
-    RankingMixture,
-)
+from dualview.behaviors.families.base import Mixture
+from dualview.behaviors.families.gaussian import NormalMixture
+from dualview.behaviors.families.interval import CountMixture
+from dualview.behaviors.families.logit import ChoiceMixture
+from dualview.behaviors.families.ordinal import LevelMixture
+from dualview.behaviors.families.ranking import RankingMixture
 from dualview.columns import Censored, Columns
 from dualview.errors import InputError
 from dualview.files.spreadsheets import csv_bytes

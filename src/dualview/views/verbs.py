@@ -160,13 +160,13 @@ def redraw_latent(rng, z, terms, view):
 
 
 @verb
-def weigh(exponents, weights, message, view):
+def add_log_marginal(exponents, weights, message, view):
     """In place: what a user's observations say about each column that has a weight, its latent
     vector integrated out."""
 
 
 @verb
-def settle(rng, u, column, message, view):
+def draw_user_latent(rng, u, column, message, view):
     """In place: the latent vector of user u, now of this column, given the message; message.step is
     how far it moved."""
 

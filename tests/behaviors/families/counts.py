@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from dualview.behaviors.families import Family, Outcome, PoissonFamily, PoissonOutcome
+from dualview.behaviors.families.base import Family, Outcome
+from dualview.behaviors.families.poisson import PoissonFamily, PoissonOutcome
 from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.units import GaussianPrior
 

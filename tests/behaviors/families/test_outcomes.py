@@ -9,14 +9,9 @@ from scipy import sparse, stats
 from scipy.special import logsumexp
 
 import dualview as dv
-from dualview.behaviors.families import (
-    BinaryOutcome,
-    ChoiceMixture,
-    Mixture,
-    NormalMixture,
-    NormalOutcome,
-    Outcome,
-)
+from dualview.behaviors.families.base import Mixture, Outcome
+from dualview.behaviors.families.gaussian import NormalMixture, NormalOutcome
+from dualview.behaviors.families.logit import BinaryOutcome, ChoiceMixture
 from dualview.behaviors.records import Forecast
 from dualview.errors import InputError
 from dualview.evaluation.comparison import log_likelihoods

@@ -11,7 +11,8 @@ from scipy.stats import multivariate_normal, norm, poisson
 import dualview as dv
 from behaviors.families.counts import Counts
 from checks import ACCEPT, REJECT, worst
-from dualview.behaviors.families import Parts, PoissonFamily, PoissonOutcome
+from dualview.behaviors.families.base import Parts
+from dualview.behaviors.families.poisson import PoissonFamily, PoissonOutcome
 from dualview.behaviors.likelihoods import metropolis
 from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
 from dualview.behaviors.likelihoods.user_rows import UserRows

@@ -9,10 +9,11 @@ import pytest
 from scipy import sparse
 from scipy.special import log_expit
 
-from dualview.behaviors.families import GaussianFamily, PoissonFamily
 from dualview.behaviors.families.base import Given
+from dualview.behaviors.families.gaussian import GaussianFamily
 from dualview.behaviors.families.noise import NoisePrior, SharedNoise
 from dualview.behaviors.families.ordinal import CutPrior
+from dualview.behaviors.families.poisson import PoissonFamily
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.records import Panel, Params, Prior
 from rows import logit_rows, ordinal_rows

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from checks import ACCEPT, REJECT, worst
-from dualview.behaviors.families import Orders
+from dualview.behaviors.families.ranking import Orders
 from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.records import Panel, Prior

@@ -23,7 +23,7 @@ from dualview.behaviors.likelihoods.vector_blocks import (
 )
 from dualview.behaviors.records import LatentPrior, Panel, Prior
 from dualview.numerics.hyperprior import FINITE_VARIANCES
-from dualview.numerics.messages import listen, new_message
+from dualview.numerics.messages import new_message, read_message
 from dualview.units import Whitening
 from rows import logit_rows, normal_rows
 
@@ -101,12 +101,12 @@ def test_terms_are_those_of_each_behavior_in_blocks(likelihood: SeveralLikelihoo
         own_terms = part.terms(rng, vectors, of_part(name, params))
         for u in range(N_USERS):
             message = new_message(part.n_dims, 0)
-            listen(u, vectors, own_terms, message)
+            read_message(u, vectors, own_terms, message)
             gradients[u, own], curvatures[u, own, own] = message.gradient, message.curvature
         first += part.n_dims
     for u in range(N_USERS):
         message = new_message(likelihood.n_dims, 0)
-        listen(u, latent, terms, message)
+        read_message(u, latent, terms, message)
         np.testing.assert_allclose(message.gradient, gradients[u], rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(message.curvature, curvatures[u], rtol=1e-12, atol=1e-12)
         assert np.all(

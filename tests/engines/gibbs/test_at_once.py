@@ -7,20 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dualview as dv
 from checks import assert_joint, assert_rejected, mutate, working_state
 from dualview.behaviors.likelihoods import cluster_noise as noise
 from dualview.behaviors.likelihoods import conjugate as conjugates
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.user_rows import UserRows
+from dualview.behaviors.shared_outcome import SharedOutcome
 from dualview.chains.storage import Record, Store
+from dualview.datasets.scenarios import agreement
 from dualview.engines.gibbs import GibbsEngine, engine, steps
 from dualview.engines.gibbs.moves import assignment
+from dualview.errors import DegenerateError
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of, streams_of
 from dualview.partitions.choice import partition_prior
 from dualview.partitions.priors import ChineseRestaurant, OneCluster
+from dualview.units import GaussianPrior
 from dualview.views.base import Components
 from dualview.views.gaussian.kind import Gaussian
 from dualview.views.gaussian.view import no_view
@@ -156,7 +159,7 @@ def test_numbers_out_of_range_end_the_call() -> None:
     model = Model(ChineseRestaurant(), features, None, 6)
     rng = np.random.default_rng(0)
     state = ENGINE.start(rng, model, np.array([0, 0, 0, 1, 1, 1]))
-    with pytest.raises(dv.errors.DegenerateError, match="collapsed"):
+    with pytest.raises(DegenerateError, match="collapsed"):
         run(model, state, np.zeros(20_000, dtype=bool), 100)
 
 
@@ -236,8 +239,8 @@ class TestRefresh:
 class TestDrawTogether:
     def test_is_the_draw_of_the_likelihood(self) -> None:
         """Means and covariances of many draws, against the closed form by users and covariates."""
-        forum = dv.datasets.agreement(6, 30, seed=2)
-        likelihood = dv.SharedOutcome(forum.participation, forum.outcome, intercept=True).prepare(
+        forum = agreement(6, 30, seed=2)
+        likelihood = SharedOutcome(forum.participation, forum.outcome, intercept=True).prepare(
             None
         )[1]
         z, means, factors = (
@@ -282,8 +285,8 @@ class TestDrawTogether:
         """Two users who are always together, and a prior that says next to nothing."""
         monkeypatch.setattr(thread_regression, "_JOINT_SHARE", 1.0)
         participation = np.ones((30, 2))
-        behavior = dv.SharedOutcome(participation, np.linspace(-1.0, 1.0, 30))
-        likelihood = behavior.prepare(dv.GaussianPrior(0.0, 1e24))[1]
+        behavior = SharedOutcome(participation, np.linspace(-1.0, 1.0, 30))
+        likelihood = behavior.prepare(GaussianPrior(0.0, 1e24))[1]
         model = Model(OneCluster(), None, likelihood, 2)
         rng = np.random.default_rng(0)
         start = ENGINE.start(rng, model, np.zeros(2, dtype=np.int64))

@@ -201,11 +201,11 @@ def new_clusters_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def vectors_from_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors given the clusters that forget the observations."""
     deaf = mutate(
-        kind.settle,
+        kind.draw_user_latent,
         "evidence(mean, factor, ratio, message)",
         "evidence(mean, factor, 0.0, message)",
     )
-    by_blocks(monkeypatch, changed(blocks.draw_latents, settle=deaf))
+    by_blocks(monkeypatch, changed(blocks.draw_latents, draw_user_latent=deaf))
 
 
 def new_clusters_have_known_noise(monkeypatch: pytest.MonkeyPatch) -> None:

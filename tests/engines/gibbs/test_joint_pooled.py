@@ -10,9 +10,7 @@ import pytest
 from scipy import sparse
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
-from sklearn.metrics import adjusted_rand_score
 
-import dualview as dv
 import naive
 from checks import (
     ACCEPT,
@@ -30,6 +28,8 @@ from checks import (
 )
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.behaviors.records import Prior
+from dualview.behaviors.shared_outcome import SharedOutcome
+from dualview.datasets.scenarios import agreement
 from dualview.engines.gibbs import GibbsEngine, blocks, engine, steps
 from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State
@@ -42,6 +42,7 @@ from dualview.partitions.priors import (
     OneCluster,
     PartitionPrior,
 )
+from dualview.units import GaussianPrior
 from dualview.views import GaussianState, GaussianView, SharedVectorState, SharedVectorView
 from dualview.views.gaussian import conditionals as gaussian
 from dualview.views.shared import conditionals as shared
@@ -194,11 +195,11 @@ def test_users_have_the_vector_of_their_cluster_and_blocks_change_nothing(
 def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    forum = dv.datasets.agreement(20, 60, latent_sd=0, seed=3)
+    forum = agreement(20, 60, latent_sd=0, seed=3)
     moved = []
     for most in (1000, 0):
         monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", most)
-        likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
+        likelihood = SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
         model = Model(
             ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 20, pooled=True
         )
@@ -232,8 +233,8 @@ CENTRE, PRECISION, NOISE = 0.3, 0.7, 1.4
 def forum_model(partition: PartitionPrior, features: np.ndarray | None) -> Model:
     """Shared outcomes in working units that are the data's own, so that what is held fixed can be
     written down."""
-    units = dv.GaussianPrior(0.0, 1.0)
-    _, likelihood = dv.SharedOutcome(PARTICIPATION, OUTCOME, noise_variance=1.0).prepare(units)
+    units = GaussianPrior(0.0, 1.0)
+    _, likelihood = SharedOutcome(PARTICIPATION, OUTCOME, noise_variance=1.0).prepare(units)
     return Model(partition, features, likelihood, N_USERS, pooled=True)
 
 
@@ -362,10 +363,10 @@ def test_coefficients_of_covariates_and_clusters_are_drawn_together(is_sparse: b
         rng.standard_normal((9, 2)),
     )
     outcome = rng.standard_normal(9)
-    behavior = dv.SharedOutcome(
+    behavior = SharedOutcome(
         sparse.csr_array(participation) if is_sparse else participation, outcome, covariates
     )
-    likelihood = behavior.prepare(dv.GaussianPrior(0.0, 1.0))[1]
+    likelihood = behavior.prepare(GaussianPrior(0.0, 1.0))[1]
     z, precision = np.array([0, 2, 1, 0, 2, 0]), 0.6
     prior = Prior(z, np.full((4, 1), 0.3), np.full((4, 1, 1), np.sqrt(precision)), pooled=True)
     draws = []
@@ -389,19 +390,3 @@ def test_coefficients_of_covariates_and_clusters_are_drawn_together(is_sparse: b
 
 
 # A forum whose clusters have no spread.
-
-
-@pytest.mark.filterwarnings("ignore::dualview.errors.ConvergenceWarning")
-def test_clusters_without_spread_are_recovered() -> None:
-    """Users are put where they belong, and coefficients are those of a regression that knows who
-    belongs together."""
-    forum = dv.datasets.agreement(40, 300, latent_sd=0, seed=2)
-    model = dv.DualViewMixture(pooling="cluster", n_warmup=200, n_draws=500, n_chains=2)
-    model.fit(forum.features, dv.SharedOutcome(forum.participation, forum.outcome))
-    assert adjusted_rand_score(forum.labels, model.labels_) == 1.0
-    effects = forum.participation @ np.eye(5)[forum.labels]
-    known, (residue,), *_ = np.linalg.lstsq(effects, forum.outcome)
-    errors = np.sqrt(np.diag(np.linalg.inv(effects.T @ effects)) * residue / (300 - 5))
-    # A user may stray to another cluster in a few draws.
-    assert np.median(np.abs(model.latent_ - known[forum.labels]) / errors[forum.labels]) < 0.2
-    assert np.abs(model.latent_ - forum.latent).max() < 4 * errors.max()

@@ -8,7 +8,7 @@ import pytest
 
 from checks import assert_rejected, joint_tests, view_statistics
 from dualview.behaviors.effects import Effects, Scales
-from dualview.behaviors.families import Orders
+from dualview.behaviors.families.ranking import Orders
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 from dualview.model import Model, State

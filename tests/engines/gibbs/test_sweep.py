@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dualview as dv
 from checks import assert_joint, assert_rejected, working_state
 from dualview.behaviors.base import Likelihood, Terms
 from dualview.behaviors.likelihoods import threads as thread_regression
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.regression import ByConjugateGradients
 from dualview.behaviors.records import Params, Prior
+from dualview.behaviors.shared_outcome import SharedOutcome
+from dualview.behaviors.user_regression import UserRegression
 from dualview.chains.storage import Store
+from dualview.datasets.scenarios import agreement
 from dualview.engines.gibbs import GibbsEngine, steps
 from dualview.engines.gibbs.engine import run_by_blocks
 from dualview.engines.gibbs.moves import assignment, split_merge
@@ -76,11 +78,11 @@ def test_one_compiled_call_is_the_sweep_by_blocks(
 def test_the_way_through_a_gram_matrix_is_the_same_up_to_rounding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    forum = dv.datasets.agreement(20, 60, seed=3)
+    forum = agreement(20, 60, seed=3)
     moved = []
     for most in (1000, 0):
         monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", most)
-        threads = dv.SharedOutcome(forum.participation, forum.outcome, noise_variance="paper")
+        threads = SharedOutcome(forum.participation, forum.outcome, noise_variance="paper")
         likelihood = threads.prepare(None)[1]
         model = Model(ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 20)
         state = ENGINE.start(np.random.default_rng(0), model, np.arange(20) % 4)
@@ -103,11 +105,11 @@ def test_threads_change_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 40 users, and the solver for very many users."""
     monkeypatch.setattr(assignment, "BLOCK", 40)
     monkeypatch.setattr(thread_regression, "_MOST_WITH_GRAM", 0)
-    forum = dv.datasets.agreement(150, 300, seed=2)
+    forum = agreement(150, 300, seed=2)
     results = []
     for n_workers in (1, 2, 5):
         monkeypatch.setattr(threads, "n_cores", lambda n=n_workers: n)
-        likelihood = dv.SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
+        likelihood = SharedOutcome(forum.participation, forum.outcome).prepare(None)[1]
         likelihood.__dict__["_draw"] = ByConjugateGradients(likelihood.design, likelihood.outcome)
         model = Model(ChineseRestaurant(), forum.features / forum.features.std(), likelihood, 150)
         rng = np.random.default_rng(0)
@@ -133,7 +135,7 @@ def test_threads_change_no_number_of_users_whose_observations_are_their_own(
     monkeypatch.setattr(assignment, "BLOCK", 40)
     data = np.random.default_rng(3)
     user, features = data.integers(0, 90, 400), data.standard_normal((90, 2))
-    behavior = dv.UserRegression(
+    behavior = UserRegression(
         user, data.standard_normal((400, 2)), data.standard_normal(400), n_users=90, noise=noise
     )
     results = []

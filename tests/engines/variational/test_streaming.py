@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.engines.variational.ascent import ascend
 from dualview.engines.variational.engine import VariationalEngine, entered
 from dualview.engines.variational.mean_field import MeanField

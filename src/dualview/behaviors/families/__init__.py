@@ -1,52 +1,17 @@
-"""Families p(y | η, φ): the distribution of an observation given its location, a file for each."""
+"""Families p(y | η, φ): the distribution of an observation given its location, a file for each.
 
-from dualview.behaviors.families.base import Family, Mixture, Outcome, Parts
-from dualview.behaviors.families.gaussian import GaussianFamily, NormalMixture, NormalOutcome
-from dualview.behaviors.families.interval import (
-    CountMixture,
-    IntervalFamily,
-    IntervalMixture,
-    IntervalOutcome,
-)
-from dualview.behaviors.families.logit import BinaryOutcome, ChoiceMixture, LogitFamily
-from dualview.behaviors.families.ordinal import LevelMixture, Levels, OrdinalFamily, OrdinalOutcome
-from dualview.behaviors.families.poisson import PoissonFamily, PoissonOutcome
-from dualview.behaviors.families.ranking import (
-    Orders,
-    RankedRows,
-    RankingFamily,
-    RankingMixture,
-    RankingOutcome,
-)
-from dualview.behaviors.families.student import StudentFamily, StudentMixture, StudentOutcome
+Modules of the package import a name from its file; from here it is looked up when first used.
+"""
 
-__all__ = [
-    "BinaryOutcome",
-    "ChoiceMixture",
-    "CountMixture",
-    "Family",
-    "GaussianFamily",
-    "IntervalFamily",
-    "IntervalMixture",
-    "IntervalOutcome",
-    "LevelMixture",
-    "Levels",
-    "LogitFamily",
-    "Mixture",
-    "NormalMixture",
-    "NormalOutcome",
-    "Orders",
-    "OrdinalFamily",
-    "OrdinalOutcome",
-    "Outcome",
-    "Parts",
-    "PoissonFamily",
-    "PoissonOutcome",
-    "RankedRows",
-    "RankingFamily",
-    "RankingMixture",
-    "RankingOutcome",
-    "StudentFamily",
-    "StudentMixture",
-    "StudentOutcome",
-]
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        for file in iter_modules(__path__):
+            found = vars(import_module(f"{__name__}.{file.name}")).get(name)
+            if found is not None and found.__module__ == f"{__name__}.{file.name}":
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,16 +21,16 @@ from dualview.numerics import parallel
 from dualview.numerics.compiling import compiled
 from dualview.numerics.draws import log_root
 from dualview.numerics.kinds import supports
-from dualview.numerics.messages import listen, new_message, shift
+from dualview.numerics.messages import new_message, read_message, shift
 from dualview.numerics.streams import split
 from dualview.views.verbs import (
+    add_log_marginal,
+    draw_user_latent,
     join_sums,
     redraw,
     redraw_from,
     redraw_latent,
-    settle,
     sums,
-    weigh,
 )
 
 
@@ -153,8 +153,8 @@ def tabulate(log_likelihood, offset, first, end, columns, state):
             weights[c], exponents[c] = 1.0 if state.counts[c] >= 0 else 0.0, 0.0
         if by_cluster:
             weigh_noises(u, exponents, weights, message, state)
-        listen(u, latent.vectors, state.terms, message)
-        weigh(exponents, weights, message, latent)
+        read_message(u, latent.vectors, state.terms, message)
+        add_log_marginal(exponents, weights, message, latent)
         for c in columns:
             if state.counts[c] >= 0:
                 log_likelihood[0, c, u - offset] += exponents[c] + log_root(weights[c])
@@ -172,9 +172,9 @@ def draw_latents(rng, first, end, state):
     )
     message = new_message(latent.vectors.shape[1], state.noises.shape[0])
     for u in range(first, end):
-        listen(u, latent.vectors, terms, message)
+        read_message(u, latent.vectors, terms, message)
         if by_cluster:
             message.ratios[z[u]] = state.noises[z[u]] / terms.noise[u]
             set_noise(u, state.noises[z[u]], terms)
-        settle(rng, u, z[u], message, latent)
+        draw_user_latent(rng, u, z[u], message, latent)
         shift(u, message.step, terms, terms.residual)

@@ -83,7 +83,7 @@ def log_agreement(agrees, share, a, b):
 
 @compiled
 def log_joint(state, conjugate):
-    """ln p(data, state) up to a constant that depends on nothing learnt."""
+    """ln p(data, state) up to a constant that depends on nothing learned."""
     labels, start = state.labels, log_density(state.counts, state.partition)
     total = log_densities_by(labels.z, start, labels.groups, state.views)
     if conjugate.outcome.shape[0] > 0:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, SeveralBehaviors
-from dualview.behaviors.families import BinaryOutcome
+from dualview.behaviors.base import Behavior
+from dualview.behaviors.families.logit import BinaryOutcome
+from dualview.behaviors.several import SeveralBehaviors
 from dualview.posterior.checks.model_checks import (
     Check,
     Checks,

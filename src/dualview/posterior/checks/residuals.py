@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.leave_one_out import LeftOutPart
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.prediction.left_out import LatentPriors, draws_of

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.checks import interval_ends
 from dualview.errors import AbsentError, InputError
 from dualview.posterior.spec import ModelSpec

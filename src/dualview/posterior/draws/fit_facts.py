@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, behavior_from
+from dualview.behaviors.base import Behavior
+from dualview.behaviors.kinds import behavior_from
 from dualview.chains.schedule import Length
 from dualview.columns import Cells
 from dualview.posterior.draws import NamedDraws

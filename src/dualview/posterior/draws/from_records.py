@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from dualview.behaviors import Likelihood
+from dualview.behaviors.base import Likelihood
 from dualview.chains.storage import Moments, Record, anchors
 from dualview.columns import Cells
 from dualview.posterior.spec import ModelSpec

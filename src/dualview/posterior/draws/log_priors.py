@@ -26,7 +26,7 @@ _OF_LIKELIHOODS = (
 def log_priors(post: FitFacts, model: Model) -> dict[str, Array]:
     """By name, each (S,) over the draws of all chains."""
     found: dict[str, Array] = {}
-    if model.partition.has_alpha and model.partition.alpha_prior.learnt:
+    if model.partition.has_alpha and model.partition.alpha_prior.learned:
         found["alpha"] = np.array(
             [log_alpha_prior(alpha, model.partition.alpha_prior) for alpha in post.flat("alpha")]
         )

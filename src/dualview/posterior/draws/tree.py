@@ -19,9 +19,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior, SeveralBehaviors
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.records import Forecast
-from dualview.behaviors.several import refuse_several
+from dualview.behaviors.several import SeveralBehaviors, refuse_several
 from dualview.chains.storage import Store
 from dualview.checks import whole_number
 from dualview.errors import DegenerateError, InputError

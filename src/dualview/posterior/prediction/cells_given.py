@@ -16,7 +16,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from dualview.behaviors.families import CountMixture, IntervalMixture, Mixture, NormalMixture, Parts
+from dualview.behaviors.families.base import Mixture, Parts
+from dualview.behaviors.families.gaussian import NormalMixture
+from dualview.behaviors.families.interval import CountMixture, IntervalMixture
 from dualview.behaviors.recorded import Recorded
 from dualview.checks import checked_probability, draws_generator, interval_ends
 from dualview.columns import Column

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.records import LatentPrior, Params
 from dualview.posterior.draws.fit_facts import FitFacts
 from dualview.posterior.prediction.influence import mutual_information

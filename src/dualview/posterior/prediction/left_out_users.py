@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors import Behavior
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.records import Evidence, SampledEvidence, UserNoise
 from dualview.errors import InputError
 from dualview.numerics.linalg import inverse_factors, times

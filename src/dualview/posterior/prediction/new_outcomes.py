@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.families import Mixture, Parts
+from dualview.behaviors.families.base import Mixture, Parts
 from dualview.behaviors.records import Forecast
 from dualview.errors import InputError
 from dualview.posterior.prediction.new_users import NewUsers

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.families import NormalMixture
+from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.behaviors.records import ClusterNoise, Evidence, SampledEvidence, UserNoise
 from dualview.errors import DataWarning, InputError
 from dualview.numerics.linalg import log_determinants, solved, times

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.families import NormalMixture, Parts
-from dualview.behaviors.families.base import join_parts
-from dualview.behaviors.families.gaussian import NO_DENSITY
+from dualview.behaviors.families.base import Parts, join_parts
+from dualview.behaviors.families.gaussian import NO_DENSITY, NormalMixture
 from dualview.checks import draws_generator, interval_ends, numbers
 from dualview.errors import InputError
 

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dualview.behaviors.families import Parts
+from dualview.behaviors.families.base import Parts
 from dualview.errors import InputError
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.prediction.candidates import Candidates

@@ -260,7 +260,7 @@ def redraw_latent(rng, z, terms, view):  # noqa: ARG001
 
 
 @in_place
-def weigh(exponents, weights, message, view):
+def add_log_marginal(exponents, weights, message, view):
     means, factors = view.components.means, view.components.factors
     n_dims = view.vectors.shape[1]
     if n_dims == 1:
@@ -280,7 +280,7 @@ def weigh(exponents, weights, message, view):
 
 
 @in_place
-def settle(rng, u, column, message, view):
+def draw_user_latent(rng, u, column, message, view):
     latent, mean, factor = (
         view.vectors,
         view.components.means[column],
@@ -325,7 +325,7 @@ register(
     renewed=gaussian_renewed,
     rescale_and_shift=rescale_and_shift,
     redraw_latent=redraw_latent,
-    weigh=weigh,
-    settle=settle,
+    add_log_marginal=add_log_marginal,
+    draw_user_latent=draw_user_latent,
     **FUNCTIONS,
 )

@@ -85,14 +85,14 @@ def redraw_latent(rng, z, terms, view):
 
 
 @in_place
-def weigh(exponents, weights, message, view):
+def add_log_marginal(exponents, weights, message, view):
     for c in range(weights.shape[0]):
         if weights[c] != 0.0:
             exponents[c] += ratio_of(c, message) * gain(view.means[c], message)
 
 
 @in_place
-def settle(rng, u, column, message, view):  # noqa: ARG001
+def draw_user_latent(rng, u, column, message, view):  # noqa: ARG001
     for i in range(view.means.shape[1]):
         message.step[i] = view.means[column, i] - view.vectors[u, i]
         view.vectors[u, i] = view.means[column, i]
@@ -106,6 +106,6 @@ register(
     compact=compact,
     rescale_and_shift=rescale_and_shift,
     redraw_latent=redraw_latent,
-    weigh=weigh,
-    settle=settle,
+    add_log_marginal=add_log_marginal,
+    draw_user_latent=draw_user_latent,
 )

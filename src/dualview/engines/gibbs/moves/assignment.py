@@ -46,17 +46,17 @@ from dualview.engines.gibbs.working import (
 )
 from dualview.numerics.compiling import compiled, in_place, inlined, standalone
 from dualview.numerics.draws import invert_cumulative
-from dualview.numerics.messages import Message, listen, new_message, shift
+from dualview.numerics.messages import Message, new_message, read_message, shift
 from dualview.numerics.streams import random
 from dualview.partitions.verbs import new_weight, opens, weight
 from dualview.views.verbs import (
+    add_log_marginal,
     adopt_each,
     complete_by,
+    draw_user_latent,
     open_column_each,
     retire_each,
     score_by,
-    settle,
-    weigh,
 )
 
 # users of one block; not a power of two, so that a user's cells do not share a place in the cache
@@ -227,8 +227,8 @@ def gather(u, log_likelihood, offset, scratch, state):
     if not state.tabulated and state.noises.shape[0] > 0:
         weigh_noises(u, evidence[0], factors, scratch.message, state)
     if not state.tabulated and latent.vectors.shape[1] > 0:
-        listen(u, latent.vectors, state.terms, scratch.message)
-        weigh(evidence[0], factors, scratch.message, latent)
+        read_message(u, latent.vectors, state.terms, scratch.message)
+        add_log_marginal(evidence[0], factors, scratch.message, latent)
 
 
 @inlined
@@ -375,7 +375,7 @@ def assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, 
             set_noise(u, state.noises[own], terms)
         complete_by(rng, u, z[:, u], groups, observed)
         if by_user and latent.vectors.shape[1] > 0:
-            settle(rng, u, own, message, latent)
+            draw_user_latent(rng, u, own, message, latent)
             if terms.gram.shape[0] == 0:
                 shift(u, message.step, terms, terms.residual)
         if opened > 0 and is_marginal(state):
