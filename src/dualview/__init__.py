@@ -63,7 +63,7 @@ _HOMES = {
 # Former names, which work for one release, and where they are now.
 _MOVED = {
     "OverObservations": "dualview.evaluation.cross_validation.ObservationKFold",
-    "SeveralBehaviors": "dualview.behaviors.several.SeveralBehaviors",
+    "SeveralBehaviors": "dualview.behaviors.SeveralBehaviors",
     "read_forum": "dualview.forum.read_forum",
 }
 _MODULES = ("datasets", "errors", "forum", "plots", "report")
