@@ -114,10 +114,13 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         by features. If features come as several tables, each has a cluster and a ρ of its own, a
         dict says which (a table it does not name agrees), ``posterior_["z_tables"]`` are the
         clusters by table, and ``z`` and ``labels_`` those by behavior.
-    pooling : None or "cluster"
+    pooling : "auto", None or "cluster"
         None: each user has an individual latent behavior, spread around that of the cluster.
         "cluster": all users of a cluster share one (complete pooling inside clusters), which suits
-        few observations per user. Only the behavior view changes.
+        few observations per user. Only the behavior view changes. "auto": "cluster" where each
+        user has one observation at most, a row of a behavior of single users without known standard
+        errors, which does not tell differences between users of a cluster from noise; else None.
+        Also None with several behaviors and with ``engine="variational"``, which has no pooling.
     keep : "draws", "summary" or int
         "draws": keep every draw in full. "summary", for very many users: keep the scalars of every
         draw, running moments of the latent behavior, and about 100 evenly spaced full draws of each
@@ -190,7 +193,7 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         behavior_prior: GaussianPrior | str | None = None,
         spread_prior: str = "flat",
         link: str | None = None,
-        pooling: str | None = None,
+        pooling: str | None = "auto",
         agreement: Any = None,
         keep: str | int = "draws",
         checkpoint: Any = None,

@@ -104,7 +104,7 @@ def test_covariates(fitted: dv.DualViewMixture) -> None:
 
 def test_arguments() -> None:
     for wrong in ("user", True, 1):
-        with pytest.raises(InputError, match='pooling must be None or "cluster"'):
+        with pytest.raises(InputError, match='pooling must be None, "auto" or "cluster"'):
             fit(pooling=wrong)
     with pytest.warns(DataWarning, match="pooling is not used"):
         dv.DualViewMixture(pooling="cluster", **SHORT).fit(FORUM.features)

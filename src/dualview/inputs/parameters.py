@@ -11,6 +11,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.several import SeveralBehaviors
 from dualview.chains.schedule import check_length
 from dualview.checks import whole_number
@@ -94,6 +95,14 @@ class Parameters:
         found = cls(**given, process=process, engine=engine, n_full_draws=n_full_draws)
         _check(found)
         return found
+
+    def given(self, behavior: Behavior | None) -> "Parameters":
+        """The same for a behavior, with pooling="auto" decided: users share their cluster's vector
+        where no user has more than one observation and the engine can do it."""
+        if self.pooling != "auto":
+            return self
+        shared = self.engine.can_pool and behavior is not None and behavior.is_one_each
+        return replace(self, pooling="cluster" if shared else None)
 
     @property
     def settings(self) -> Settings:
@@ -233,6 +242,7 @@ def _check_prior(name: str, value: Any) -> None:
 def check_use(parameters: Parameters, data: Data) -> None:
     """Raise where a parameter does not go with the data of a fit, and warn of one without
     effect."""
+    parameters = parameters.given(data.behavior)
     has_behavior = data.behavior is not None
     if isinstance(data.behavior, SeveralBehaviors) and parameters.pooling is not None:
         parts = data.behavior.parts
