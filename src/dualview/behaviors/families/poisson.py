@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaincc, gammaln
 
 from dualview.behaviors.families.base import Array, Family, Outcome, Params, Rows
-from dualview.behaviors.families.quadrature import CountingOutcome
+from dualview.behaviors.families.quadrature import Bend, CountingOutcome
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 
 _HIGHEST = 40.0  # of logarithms of rates at which counts can be drawn: those beyond have no number
@@ -39,8 +39,18 @@ class PoissonOutcome(CountingOutcome):
         rates = _rates(locations)
         return rates, rates
 
+    def mixed_moments(self, locations: Array, sds: Array) -> tuple[Array, Array]:
+        mean = np.exp(locations + 0.5 * sds**2)
+        return mean, mean + np.exp(2.0 * locations + 2.0 * sds**2)
+
     def below(self, values: Array, locations: Array) -> Array:
         return np.asarray(gammaincc(values + 1.0, _rates(locations)))
+
+    def fall(self, values: Array, locations: Array) -> Bend:
+        """e^η p(y), the density of a logarithm of a gamma variable."""
+        rates = np.exp(np.minimum(locations, 700.0))
+        value = (values + 1.0) * locations - rates - gammaln(values + 1.0)
+        return Bend(value, values + 1.0 - rates, rates)
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002
         """A count for each location, (S, cases)."""
