@@ -10,6 +10,7 @@ from dualview._version import __version__
 if TYPE_CHECKING:
     from dualview import datasets, forum, plots
     from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
+    from dualview.behaviors.categorical import CategoricalOutcomes
     from dualview.behaviors.ordinal import OrdinalOutcomes
     from dualview.behaviors.rankings import Rankings
     from dualview.behaviors.shared_outcome import SharedOutcome
@@ -37,6 +38,7 @@ _HOMES = {
     "compare": "dualview.evaluation.comparison",
     "Beta": "dualview.partitions.agreement",
     "BinaryOutcomes": "dualview.behaviors.binary",
+    "CategoricalOutcomes": "dualview.behaviors.categorical",
     "Censored": "dualview.columns",
     "DualViewMixture": "dualview.mixture",
     "Gamma": "dualview.partitions.alpha",
@@ -71,6 +73,7 @@ _MODULES = ("datasets", "errors", "forum", "plots", "report")
 __all__ = [
     "Beta",
     "BinaryOutcomes",
+    "CategoricalOutcomes",
     "Censored",
     "DualViewMixture",
     "Gamma",
