@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dualview.mixture import DualViewMixture, fit
     from dualview.partitions.agreement import Beta
     from dualview.partitions.alpha import Gamma, InverseGamma
+    from dualview.partitions.finite_mixtures import FiniteMixtures
     from dualview.partitions.pitman_yor import PitmanYor
     from dualview.posterior import Posterior, load
     from dualview.settings import Gibbs, Variational
@@ -41,6 +42,7 @@ _HOMES = {
     "CategoricalOutcomes": "dualview.behaviors.categorical",
     "Censored": "dualview.columns",
     "DualViewMixture": "dualview.mixture",
+    "FiniteMixtures": "dualview.partitions.finite_mixtures",
     "Gamma": "dualview.partitions.alpha",
     "GaussianPrior": "dualview.units",
     "Gibbs": "dualview.settings",
@@ -76,6 +78,7 @@ __all__ = [
     "CategoricalOutcomes",
     "Censored",
     "DualViewMixture",
+    "FiniteMixtures",
     "Gamma",
     "GaussianPrior",
     "Gibbs",

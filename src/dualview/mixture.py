@@ -29,6 +29,7 @@ from dualview.inputs.parameters import Parameters, check_use, of_engine
 from dualview.inputs.problem import build_model
 from dualview.inputs.shard_problem import problem_of_shards
 from dualview.inputs.variational_fit import Stream, continue_variational
+from dualview.partitions.finite_mixtures import FiniteMixtures
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.posterior import Posterior
 from dualview.posterior.checks.checking import checks_of
@@ -52,10 +53,13 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
 
     Parameters
     ----------
-    n_clusters : int, PitmanYor or None
+    n_clusters : int, PitmanYor, FiniteMixtures or None
         None: inferred by a Dirichlet process. An int: fixed, though some clusters may stay empty.
         1: all users in one cluster. ``PitmanYor(discount)``: inferred by a process with more small
-        clusters, whose number grows faster with the number of users.
+        clusters, whose number grows faster with the number of users; ``PitmanYor("learned")``: with
+        a discount that the data decide. ``FiniteMixtures()``: inferred under a prior of the number
+        of components, which the number of clusters does not exceed. :func:`prior_clusters` shows
+        what each expects.
     alpha : None, "paper", float, Gamma or InverseGamma
         Concentration of the prior over partitions; larger values mean more clusters. None: learned.
         If the number of clusters is inferred, with the prior α ~ Gamma(1/4, 1/4), which allows for
@@ -63,7 +67,7 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         with the paper's prior 1/α ~ G(1, 1), under which, where the number is inferred, every user
         alone is about as likely as all users in one cluster. A number: fixed. ``Gamma(shape,
         rate)`` or ``InverseGamma(shape, scale)``: learned, with that prior. With one cluster there
-        is no α.
+        is no α. With ``FiniteMixtures`` it is γ, the weight of each component, and 1 by default.
     n_draws, n_chains : int
         Draws to keep from each chain, and number of chains. Chains that run until they have
         converged keep no more than n_draws draws, however long they get; the draws are then spaced
@@ -181,7 +185,7 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
 
     def __init__(
         self,
-        n_clusters: int | PitmanYor | None = None,
+        n_clusters: int | PitmanYor | FiniteMixtures | None = None,
         *,
         alpha: Any = None,
         n_draws: int = 1000,

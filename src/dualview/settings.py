@@ -247,7 +247,8 @@ class Settings:
     partition: str | None = setting(
         None,
         '"pitman-yor(DISCOUNT)": a prior with more small clusters than the Dirichlet process, '
-        "which is the default.",
+        'which is the default; "pitman-yor(learned)": by the data. "finite-mixtures": a number of '
+        "components with a prior of its own, which the number of clusters does not exceed.",
         none="Dirichlet process",
         recorded="by the estimator",
     )

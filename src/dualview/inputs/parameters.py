@@ -19,8 +19,7 @@ from dualview.errors import DataWarning, EngineError, InputError, InputTypeError
 from dualview.inputs.data import Data
 from dualview.partitions.agreement import agreement_prior, agreement_priors
 from dualview.partitions.alpha import concentration
-from dualview.partitions.choice import partition_process
-from dualview.partitions.pitman_yor import PitmanYor
+from dualview.partitions.choice import Process, partition_process
 from dualview.posterior.diagnostics import check_enough
 from dualview.settings import (
     ENGINES,
@@ -48,7 +47,7 @@ class Parameters:
     """
 
     n_clusters: int | None
-    process: PitmanYor | None
+    process: Process | None
     alpha: Any
     n_draws: int
     n_chains: int
@@ -78,7 +77,7 @@ class Parameters:
         moved = {name: value for name, value in moved.items() if not _is_usual(name, value)}
         check_values(Settings, {name: given[name] for name in _PLAIN})
         engine, process = engine_of(given.pop("engine")), partition_process(moved.get("partition"))
-        if process is None and isinstance(given["n_clusters"], PitmanYor):
+        if process is None and isinstance(given["n_clusters"], Process):
             process, given["n_clusters"] = given["n_clusters"], None
         if process is not None and given["n_clusters"] is not None:
             raise InputError(
