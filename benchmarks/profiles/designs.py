@@ -99,10 +99,9 @@ class Design:
                 codes[own, j] = rng.choice(len(shares), len(own), p=shares)
             if n_numbers:
                 numbers[own] = rng.multivariate_normal(group.mean, group.covariance, len(own))
-        table = pd.DataFrame(
-            {f"level {j}": np.array(list("abcd"))[codes[:, j]] for j in range(n_codes)}
-        )
-        table = table.join(pd.DataFrame(numbers, columns=[f"number {j}" for j in range(n_numbers)]))
+        names = [f"level {j}" for j in range(n_codes)] + [f"number {j}" for j in range(n_numbers)]
+        columns = [*np.array(list("abcd"))[codes].T, *numbers.T]
+        table = pd.DataFrame(dict(zip(names, columns, strict=True)))
         return table.mask(rng.random(table.shape) < self.missing)
 
     def _log_covariates(self, people: People) -> Array:

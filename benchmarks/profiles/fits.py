@@ -12,12 +12,15 @@ from sklearn.metrics import adjusted_rand_score
 
 import dualview as dv
 from benchmarks.profiles.designs import DESIGNS, Design, People
+from benchmarks.profiles.outcomes import Survival
+from dualview.numerics.ordered_normals import first_probabilities
 
 Array = NDArray[np.float64]
 
 COVERAGES = (0.8, 0.95)
 ENGINES = ("gibbs", "variational")
 N_NEW = 1000
+_DRAWS = 1000  # from which intervals of risks are taken
 # The behavior of each outcome, by its name in the package.
 BEHAVIORS = {
     "Bernoulli": "BinaryOutcomes",
@@ -159,8 +162,18 @@ def covered(design: Design, model: dv.DualViewMixture, people: People) -> tuple[
 
 
 def risks(design: Design, post: dv.Posterior) -> Array:
-    """The risk of each person in each draw, (S, U, R)."""
-    latent = post.flat("latent")
+    """The risk of each person in some of the draws, (S, U, R)."""
+    every = max(1, len(post.flat("z")) // _DRAWS)
+    latent = post.flat("latent")[::every]
     if design.outcome in ("Bernoulli", "binomial"):
         return np.asarray(expit(latent))[..., None]
+    if design.outcome == "categorical":  # by the fits' probit, without the first level's utility
+        utilities = np.pad(latent, ((0, 0), (0, 0), (1, 0)))
+        n_users, n_levels = utilities.shape[1:]
+        flat = np.ascontiguousarray(utilities.reshape(len(latent), -1))
+        chances = first_probabilities(flat, n_levels * np.arange(n_users + 1))
+        return np.asarray(chances.reshape(utilities.shape))
+    if design.outcome == "survival":
+        shape = np.sqrt(post.flat("noise_precision")[::every] * np.pi**2 / 6.0)[:, None]
+        return -np.expm1(-((Survival.time * np.exp(-latent)) ** shape))[..., None]
     return np.asarray(np.exp(latent) if design.outcome == "Poisson" else latent)[..., None]
