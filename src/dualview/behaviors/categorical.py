@@ -249,6 +249,7 @@ class _Utilities(Rankings):
         )
         rows = rows.with_users(range(len(behavior)), behavior.users, len(behavior))
         rows.levels, rows.names = levels, _names(behavior.names, levels)
+        rows._share_vectors = behavior._share_vectors
         rows.outcome = None if behavior.outcome is None else np.repeat(behavior.outcome, each)
         rows.effects = _effects_by_level(behavior.effects, levels, behavior.coefficient_prior)
         if rows.effects.prior is None and behavior.effects.names and n > 1:
