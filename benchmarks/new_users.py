@@ -18,7 +18,8 @@ import pandas as pd
 
 import dualview as dv
 from dualview.behaviors.families.base import Parts
-from dualview.behaviors.families.ordinal import Levels, OrdinalOutcome
+from dualview.behaviors.families.levels import Levels
+from dualview.behaviors.families.ordinal import OrdinalOutcome
 
 N_CLUSTERS, N_FITTED, N_THREADS, N_RATINGS = 25, 300, 400, 2608
 LIMIT = 6.0

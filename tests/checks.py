@@ -376,6 +376,9 @@ def statistics(model: Model, state: State) -> dict[str, float]:
         result["alpha_and_clusters"] = float(
             np.arctan(np.log(state.alpha)) * np.count_nonzero(counts)
         )
+    if state.discount is not None:
+        result["discount"] = state.discount
+        result["discount_and_clusters"] = state.discount * np.count_nonzero(counts)
     result |= _agreement_statistics(state)
     if model.likelihood is not None:
         result |= _likelihood_statistics(model.held(state).likelihood, state)

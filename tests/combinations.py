@@ -590,7 +590,6 @@ NOT_WRITTEN: list[Refusal] = [
         (
             "link",
             *_AGREEMENTS,
-            "pooling",
             "ordered levels",
             "rankings",
             *_NOISES,
@@ -598,6 +597,12 @@ NOT_WRITTEN: list[Refusal] = [
             "several behaviors",
         ),
         _NOT_APPROXIMATED,
+        _BY_VARIATIONAL,
+        "The variational approximation does not do",
+    ),
+    Refusal(
+        ("pooling",),
+        ("variational",),
         _BY_VARIATIONAL,
         "The variational approximation does not do",
     ),

@@ -86,10 +86,20 @@ def log_mixture_likelihood(x, z, view) -> float:
 
 
 def log_partition(z, alpha, partition) -> float:
-    """ln p(z | alpha): of the set partition for "dp", of the labels for "finite"."""
+    """ln p(z | alpha): of the set partition for "dp" and "mixtures", of the labels for "finite".
+
+    In the place of a number of components "mixtures" has ln p(K) of K = 1, 2, …
+    """
     kind, n_components = partition
     if kind == "one":
         return 0.0
+    if kind == "mixtures":
+        counts, numbers = np.unique(z, return_counts=True)[1], np.arange(1, len(n_components) + 1)
+        numbers, log_chances = numbers[len(counts) - 1 :], n_components[len(counts) - 1 :]
+        named = gammaln(numbers + 1) - gammaln(numbers - len(counts) + 1)
+        each = (gammaln(alpha + counts) - gammaln(alpha)).sum()
+        total = gammaln(alpha * numbers) - gammaln(alpha * numbers + len(z))
+        return float(logsumexp(log_chances + named + total) + each)
     if kind == "dp":
         counts = np.unique(z, return_counts=True)[1]
         total = len(counts) * np.log(alpha) + gammaln(counts).sum()

@@ -202,9 +202,9 @@ def naive_joint(rows: Candidates, log_looks: np.ndarray, log_acts: np.ndarray) -
     for i in range(n):
         d, fresh = rows.draw[i], not rows.known[i]
         share, total = rows.share[d], rows.total[d] + 1.0
-        new = rows.new_weight(np.full(rows.n_draws, 1.0 if fresh else 0.0))[d] / max(
-            rows.n_fresh, 1
-        )
+        new = rows.new_weight(np.full(rows.n_draws, 1.0 if fresh else 0.0), np.ones(rows.n_draws))[
+            d
+        ] / max(rows.n_fresh, 1)
         for j in np.flatnonzero(rows.draw == d):
             second = rows.weight[j] if rows.known[j] else new
             second += (1.0 if rows.known[i] else 1.0 + rows.offset[d]) if i == j else 0.0
@@ -228,7 +228,7 @@ def test_weights_of_new_users(options: dict[str, Any], monkeypatch: pytest.Monke
     )
     rows = Candidates(post)
     log_looks, log_acts = np.random.default_rng(0).standard_normal((2, len(rows.draw)))
-    customers = rows.customers(rows.weight, rows.total)
+    customers = rows.customers(rows.weight)
     assert customers is not None
     joint = naive_joint(rows, log_looks, np.zeros(len(rows.draw)))
     np.testing.assert_allclose(
@@ -275,7 +275,9 @@ def weights_of_others(
         offset, opens = float(prior.offset(alpha)), prior.n_components is None
         result = np.where((counts > 0) | (not opens), counts + offset, 0.0)
         if n_fresh:  # each stands for clusters that nobody is in, whoever has opened one like it
-            result[n_known:] += prior.new_weight(alpha, int((counts > 0).sum())) / n_fresh
+            result[n_known:] += (
+                prior.new_weight(alpha, int((counts > 0).sum()), counts.sum()) / n_fresh
+            )
         return np.asarray(result / result.sum())
 
     share = float(post.flat("agreement")[draw])
@@ -366,7 +368,7 @@ def test_scores_by_user_are_those_of_refits() -> None:
         rows, post = model._candidates(), model.posterior_
         own, _ = cut(np.array([user]))
         looks = rows.log_prior + rows.log_features(Features.of(post, {"features": own}), 1)[0]
-        customers = rows.customers(rows.weight, rows.total)
+        customers = rows.customers(rows.weight)
         assert customers is not None
         y = behavior.outcome[behavior.user == user]
         means, covariances = rows.latent.means, rows.latent.covariances

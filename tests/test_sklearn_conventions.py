@@ -63,7 +63,7 @@ def test_parameters_are_those_of_the_design():
         "spread_prior": "flat",
         "engine": "gibbs",
         "link": None,
-        "pooling": None,
+        "pooling": "auto",
         "agreement": None,
         "keep": "draws",
         "n_whole": 100,

@@ -10,6 +10,7 @@ from dualview._version import __version__
 if TYPE_CHECKING:
     from dualview import datasets, forum, plots
     from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
+    from dualview.behaviors.categorical import CategoricalOutcomes
     from dualview.behaviors.ordinal import OrdinalOutcomes
     from dualview.behaviors.rankings import Rankings
     from dualview.behaviors.shared_outcome import SharedOutcome
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dualview.mixture import DualViewMixture, fit
     from dualview.partitions.agreement import Beta
     from dualview.partitions.alpha import Gamma, InverseGamma
+    from dualview.partitions.finite_mixtures import FiniteMixtures
     from dualview.partitions.pitman_yor import PitmanYor
     from dualview.posterior import Posterior, load
     from dualview.settings import Gibbs, Variational
@@ -37,8 +39,10 @@ _HOMES = {
     "compare": "dualview.evaluation.comparison",
     "Beta": "dualview.partitions.agreement",
     "BinaryOutcomes": "dualview.behaviors.binary",
+    "CategoricalOutcomes": "dualview.behaviors.categorical",
     "Censored": "dualview.columns",
     "DualViewMixture": "dualview.mixture",
+    "FiniteMixtures": "dualview.partitions.finite_mixtures",
     "Gamma": "dualview.partitions.alpha",
     "GaussianPrior": "dualview.units",
     "Gibbs": "dualview.settings",
@@ -63,7 +67,7 @@ _HOMES = {
 # Former names, which work for one release, and where they are now.
 _MOVED = {
     "OverObservations": "dualview.evaluation.cross_validation.ObservationKFold",
-    "SeveralBehaviors": "dualview.behaviors.several.SeveralBehaviors",
+    "SeveralBehaviors": "dualview.behaviors.SeveralBehaviors",
     "read_forum": "dualview.forum.read_forum",
 }
 _MODULES = ("datasets", "errors", "forum", "plots", "report")
@@ -71,8 +75,10 @@ _MODULES = ("datasets", "errors", "forum", "plots", "report")
 __all__ = [
     "Beta",
     "BinaryOutcomes",
+    "CategoricalOutcomes",
     "Censored",
     "DualViewMixture",
+    "FiniteMixtures",
     "Gamma",
     "GaussianPrior",
     "Gibbs",

@@ -29,6 +29,7 @@ from dualview.inputs.parameters import Parameters, check_use, of_engine
 from dualview.inputs.problem import build_model
 from dualview.inputs.shard_problem import problem_of_shards
 from dualview.inputs.variational_fit import Stream, continue_variational
+from dualview.partitions.finite_mixtures import FiniteMixtures
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.posterior import Posterior
 from dualview.posterior.checks.checking import checks_of
@@ -52,10 +53,13 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
 
     Parameters
     ----------
-    n_clusters : int, PitmanYor or None
+    n_clusters : int, PitmanYor, FiniteMixtures or None
         None: inferred by a Dirichlet process. An int: fixed, though some clusters may stay empty.
         1: all users in one cluster. ``PitmanYor(discount)``: inferred by a process with more small
-        clusters, whose number grows faster with the number of users.
+        clusters, whose number grows faster with the number of users; ``PitmanYor("learned")``: with
+        a discount that the data decide. ``FiniteMixtures()``: inferred under a prior of the number
+        of components, which the number of clusters does not exceed. :func:`prior_clusters` shows
+        what each expects.
     alpha : None, "paper", float, Gamma or InverseGamma
         Concentration of the prior over partitions; larger values mean more clusters. None: learned.
         If the number of clusters is inferred, with the prior α ~ Gamma(1/4, 1/4), which allows for
@@ -63,7 +67,7 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         with the paper's prior 1/α ~ G(1, 1), under which, where the number is inferred, every user
         alone is about as likely as all users in one cluster. A number: fixed. ``Gamma(shape,
         rate)`` or ``InverseGamma(shape, scale)``: learned, with that prior. With one cluster there
-        is no α.
+        is no α. With ``FiniteMixtures`` it is γ, the weight of each component, and 1 by default.
     n_draws, n_chains : int
         Draws to keep from each chain, and number of chains. Chains that run until they have
         converged keep no more than n_draws draws, however long they get; the draws are then spaced
@@ -114,10 +118,13 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         by features. If features come as several tables, each has a cluster and a ρ of its own, a
         dict says which (a table it does not name agrees), ``posterior_["z_tables"]`` are the
         clusters by table, and ``z`` and ``labels_`` those by behavior.
-    pooling : None or "cluster"
+    pooling : "auto", None or "cluster"
         None: each user has an individual latent behavior, spread around that of the cluster.
         "cluster": all users of a cluster share one (complete pooling inside clusters), which suits
-        few observations per user. Only the behavior view changes.
+        few observations per user. Only the behavior view changes. "auto": "cluster" where each
+        user has one observation at most, a row of a behavior of single users without known standard
+        errors, which does not tell differences between users of a cluster from noise; else None.
+        Also None with several behaviors and with ``engine="variational"``, which has no pooling.
     keep : "draws", "summary" or int
         "draws": keep every draw in full. "summary", for very many users: keep the scalars of every
         draw, running moments of the latent behavior, and about 100 evenly spaced full draws of each
@@ -178,7 +185,7 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
 
     def __init__(
         self,
-        n_clusters: int | PitmanYor | None = None,
+        n_clusters: int | PitmanYor | FiniteMixtures | None = None,
         *,
         alpha: Any = None,
         n_draws: int = 1000,
@@ -190,7 +197,7 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         behavior_prior: GaussianPrior | str | None = None,
         spread_prior: str = "flat",
         link: str | None = None,
-        pooling: str | None = None,
+        pooling: str | None = "auto",
         agreement: Any = None,
         keep: str | int = "draws",
         checkpoint: Any = None,

@@ -34,14 +34,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the sampler learns. alpha is 1 where there is none; latent is None without a
-    behavior."""
+    """Everything the sampler learns. alpha is 1 where there is none, discount None where it is not
+    learned; latent is None without a behavior."""
 
     labels: LabelsByView
     alpha: float
     views: Mapping[str, ViewState]
     latent: Array | None = None
     params: Params = field(default_factory=dict)
+    discount: float | None = None
 
     @property
     def n_components(self) -> int:
@@ -205,7 +206,7 @@ class Model:
         held = self.held(state)
         if held is not self:
             return held.log_joint(state)
-        total = self.partition.log_density(state.counts, state.alpha)
+        total = self.partition.log_density(state.counts, state.alpha, state.discount)
         for name, x in self.vectors(state).items():
             total += self.views[name].log_joint(state.views[name], x, state.labels.of(name))
         total += state.labels.log_density()
@@ -217,16 +218,19 @@ class Model:
 
     def draw_prior(self, rng: np.random.Generator) -> State:
         """Everything but the data, from the prior."""
-        alpha = self.partition.draw_alpha(rng)
+        alpha, partition, discount = self.partition.draw_alpha(rng), self.partition, None
+        if partition.discount_prior is not None:
+            discount = partition.draw_discount(rng)
+            partition = partition.given(discount)
         shares = np.array([own.draw(rng) for own in self.agreements])
-        labels = draw_labels(rng, self.partition, alpha, self.n_users, shares)
+        labels = draw_labels(rng, partition, alpha, self.n_users, shares)
         n_components = self.partition.n_components or int(labels.z.max()) + 1
         views = {name: view.draw_prior(rng, n_components) for name, view in self.views.items()}
         if self.likelihood is None:
-            return State(labels, alpha, views)
+            return State(labels, alpha, views, discount=discount)
         latent = self.views["behavior"].simulate(rng, views["behavior"], labels.behavior)
         params = self.likelihood.draw_prior(rng, labels.behavior)
-        return State(labels, alpha, views, latent, params)
+        return State(labels, alpha, views, latent, params, discount)
 
     def simulate(self, rng: np.random.Generator, state: State) -> "Model":
         """The same model with new data drawn given the state."""

@@ -65,10 +65,12 @@ def setting(
 
 class EngineSettings:
     """Settings that one engine has, checked when they are given; ``word`` is short for the
-    defaults. has_chains: whether draws are those of Markov chains, which have to converge."""
+    defaults. has_chains: whether draws are those of Markov chains, which have to converge.
+    can_pool: whether the users of a cluster can share a latent vector."""
 
     word: ClassVar[str]
     has_chains: ClassVar[bool] = False
+    can_pool: ClassVar[bool] = False
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every engine is a dataclass
     init: Any
 
@@ -128,6 +130,7 @@ class Gibbs(EngineSettings):
 
     word: ClassVar[str] = "gibbs"
     has_chains: ClassVar[bool] = True
+    can_pool: ClassVar[bool] = True
 
     n_warmup: int | None = setting(
         None,
@@ -244,7 +247,8 @@ class Settings:
     partition: str | None = setting(
         None,
         '"pitman-yor(DISCOUNT)": a prior with more small clusters than the Dirichlet process, '
-        "which is the default.",
+        'which is the default; "pitman-yor(learned)": by the data. "finite-mixtures": a number of '
+        "components with a prior of its own, which the number of clusters does not exceed.",
         none="Dirichlet process",
         recorded="by the estimator",
     )
@@ -255,12 +259,14 @@ class Settings:
         none="no link",
         described="{} link",
     )
-    pooling: Literal["cluster"] | None = setting(
-        None,
-        '"cluster": the users of a cluster share one latent coefficient. By default each has '
-        "its own.",
+    pooling: Literal["auto", "cluster"] | None = setting(
+        "auto",
+        '"cluster": the users of a cluster share one latent coefficient; none: each has its own. '
+        "auto: they share it "
+        "where nobody has more than one observation.",
         none="users on their own",
-        described="users of a {} alike",
+        described="pooling {}",
+        recorded="by the estimator",
     )
     feature_prior: Literal["shrunk", "diagonal"] | None = setting(
         None,

@@ -9,10 +9,10 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import dualview as dv
 from dualview.behaviors.families.base import Parts
+from dualview.behaviors.families.levels import Levels
 from dualview.behaviors.families.ordinal import (
     CutPrior,
     LevelMixture,
-    Levels,
     OrdinalFamily,
     OrdinalOutcome,
     cut_density,

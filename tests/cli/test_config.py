@@ -52,6 +52,10 @@ def written(text: str) -> list[str]:
             "--agreement learned --clusters 3 --max-time 60 --user-column who",
         ),
         (
+            'users = "u.csv"\nthreads = "t.csv"\nout = "run"\npooling = "none"\n',
+            "--pooling none",
+        ),
+        (
             'users = "u.csv"\nthreads = "t.csv"\nout = "run"\nnoise-variance = 2\n'
             'intercept = true\ncovariates = ["hour", "day"]\noutcomes = "o.csv"\n'
             'keep = "summary"\n',

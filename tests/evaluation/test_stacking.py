@@ -15,8 +15,9 @@ import dualview as dv
 from dualview.behaviors.families.base import Outcome, Parts
 from dualview.behaviors.families.gaussian import NormalMixture, NormalOutcome
 from dualview.behaviors.families.interval import IntervalOutcome
+from dualview.behaviors.families.levels import Levels
 from dualview.behaviors.families.logit import BinaryOutcome
-from dualview.behaviors.families.ordinal import Levels, OrdinalOutcome
+from dualview.behaviors.families.ordinal import OrdinalOutcome
 from dualview.behaviors.families.ranking import RankedRows, RankingOutcome
 from dualview.behaviors.families.student import StudentMixture, StudentOutcome
 from dualview.behaviors.recorded import Recorded

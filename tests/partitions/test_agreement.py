@@ -12,7 +12,7 @@ from dualview.engines.gibbs.moves.shared import draw_share
 from dualview.errors import InputError
 from dualview.numerics.streams import stream_of
 from dualview.partitions.agreement import (
-    LEARNT,
+    LEARNED,
     KnownAgreement,
     LabelsByView,
     agreement_prior,
@@ -29,7 +29,7 @@ from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, Parti
         ("full", None),
         (1.0, None),
         ("1", None),
-        ("learned", LEARNT),
+        ("learned", LEARNED),
         (0.9, KnownAgreement(0.9)),
         ("0.9", KnownAgreement(0.9)),
         (0, KnownAgreement(0.0)),
@@ -44,7 +44,7 @@ def test_words_and_numbers(given: object, meant: object) -> None:
 
 def test_the_former_spelling_of_learned_gets_a_warning() -> None:
     with pytest.warns(FutureWarning, match='agreement="learnt" is now agreement="learned"'):
-        assert agreement_prior("learnt") == LEARNT
+        assert agreement_prior("learnt") == LEARNED
     with pytest.warns(FutureWarning, match='item_intercept="learnt" is now'):
         choices = dv.PairwiseChoices([0], [0], [1], [[1.0], [2.0]], item_intercept="learnt")
     assert (

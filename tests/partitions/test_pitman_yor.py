@@ -6,19 +6,21 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, stats
 
 import dualview as dv
-from checks import assert_joint, assert_rejected, mutate
+from checks import assert_joint, assert_rejected, changed, mutant_tests, mutate
 from dualview.errors import InputError
 from dualview.model import Model
 from dualview.numerics import slice_sampling
 from dualview.numerics.streams import stream_of
 from dualview.partitions import pitman_yor, verbs
+from dualview.partitions.agreement import Beta
 from dualview.partitions.alpha import Gamma, Known
 from dualview.partitions.choice import partition_names, partition_prior, partition_process
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.partitions.priors import ChineseRestaurant
+from yardsticks import check_law, python_of
 
 
 def partitions(n):
@@ -52,9 +54,9 @@ def test_weights_are_ratios_of_probabilities():
     opened = prior().log_density(np.append(counts, 1), 1.3) - now
     total = 4 + 1.3
     np.testing.assert_allclose(np.exp(joined), (counts + prior().offset(1.3)) / total)
-    assert math.exp(opened) == pytest.approx(prior().new_weight(1.3, 2) / total)
+    assert math.exp(opened) == pytest.approx(prior().new_weight(1.3, 2, 4) / total)
     assert [verbs.weight(n, record) for n in counts] == pytest.approx(list(counts - 0.4))
-    assert verbs.new_weight(2, record) == pytest.approx(1.3 + 0.8)
+    assert verbs.new_weight(2, 4, record) == pytest.approx(1.3 + 0.8)
 
 
 def test_a_split_changes_the_density_by_what_the_verbs_say():
@@ -65,7 +67,7 @@ def test_a_split_changes_the_density_by_what_the_verbs_say():
     parts = (
         verbs.log_cluster(2, record) + verbs.log_cluster(3, record) - verbs.log_cluster(5, record)
     )
-    assert change == pytest.approx(parts + verbs.log_another(2, record))
+    assert change == pytest.approx(parts + verbs.log_another(2, 9, record))
 
 
 def test_draws_have_the_probabilities_of_the_density():
@@ -161,7 +163,118 @@ def test_a_fit_keeps_and_predicts_with_its_process(tmp_path):
     np.testing.assert_array_equal(read.predict_proba(new), fitted.predict_proba(new))
 
 
+LEARNED = PitmanYor(Beta(2.0, 3.0), Gamma(2.0, 0.5))
+COUNTS = np.array([4, 2, 1])
+GIVEN = (COUNTS, 1.3, 2.0, 3.0)
+
+
+def test_discount_by_ratio():
+    """Log joint minus log density of the discount's logit is constant."""
+    logits = np.linspace(-6.0, 6.0, 13)
+    density = [pitman_yor.log_discount_density(x, GIVEN) for x in logits]
+    d = 1.0 / (1.0 + np.exp(-logits))
+    joint = [LEARNED.log_density(COUNTS, 1.3, own) + math.log(own * (1.0 - own)) for own in d]
+    assert np.ptp(np.array(joint) - density) < 1e-9
+    known = [prior(own, 1.3).log_density(COUNTS, 1.3) for own in d]
+    own = stats.beta(2, 3).logpdf(d) + Gamma(2.0, 0.5).record.log_constant
+    alone = math.log(1.3) - 0.5 * 1.3  # of the prior of α, but for its constant
+    np.testing.assert_allclose(np.array(joint) - np.log(d * (1 - d)), known + own + alone)
+
+
+def test_a_discount_near_its_ends_keeps_its_digits():
+    alone = (np.array([1, 1, 1]), 1.0, 1.0, 1.0)
+    for logit in (-600.0, 33.0):
+        d = 1.0 / (1.0 + math.exp(-logit))
+        expected = -abs(logit) + math.log(1.0 + d) + math.log(1.0 + 2.0 * d)
+        assert pitman_yor.log_discount_density(logit, alone) == pytest.approx(expected)
+    assert pitman_yor.log_discount_density(35.0, alone) == -math.inf
+
+
+def away_from_discount(target):
+    """How far the mean of draws of the logit with a target is from its own, in standard errors."""
+    sample, rng = slice_sampling.sampler(target), stream_of(np.random.default_rng(1))
+    x, drawn = 0.0, np.empty(40_000)
+    for i in range(len(drawn)):
+        x = drawn[i] = sample(rng, GIVEN, x, 2.0)
+    density = lambda x: math.exp(pitman_yor.log_discount_density(x, GIVEN))  # noqa: E731
+    size = integrate.quad(density, -20, 20)[0]
+    mean = integrate.quad(lambda x: x * density(x) / size, -20, 20)[0]
+    batches = drawn.reshape(50, -1).mean(axis=1)
+    return abs(batches.mean() - mean) / (batches.std() / math.sqrt(50))
+
+
+def test_discount_comes_to_its_distribution():
+    assert away_from_discount(pitman_yor.log_discount_density) < 4.5
+
+
+def test_a_discount_that_forgets_the_sizes_is_rejected():
+    wrong = mutate(pitman_yor.log_discount_density, "log_rising(rest, counts[k] - 1.0)", "0.0")
+    assert away_from_discount(wrong) > 6.0
+
+
+def test_kernels_of_the_discount_are_their_python_functions():
+    for x in (-3.0, 0.2, 9.0):
+        assert pitman_yor.log_discount_density(x, GIVEN) == pytest.approx(
+            python_of(pitman_yor.log_discount_density)(x, GIVEN), rel=1e-14
+        )
+
+
+def test_a_discount_that_is_known_or_given():
+    assert LEARNED.given(0.3).discount == 0.3
+    assert prior(0.4).given(0.3) == prior(0.4)
+    several = LEARNED.given(np.array([0.1, 0.5]))
+    np.testing.assert_allclose(several.offset(np.ones(2)), [-0.1, -0.5])
+    np.testing.assert_allclose(several.new_weight(np.ones(2), np.array([2, 4]), 9), [1.2, 3.0])
+    draws = [LEARNED.draw_discount(np.random.default_rng(i)) for i in range(300)]
+    check_law(draws, stats.beta(2, 3).cdf)
+    record = LEARNED.record(1.3, 0.2)
+    assert verbs.discount(verbs.redraw(stream_of(np.random.default_rng(0)), COUNTS, record)) != 0.2
+    known = prior(0.4).record(1.3)
+    assert verbs.discount(verbs.redraw(stream_of(np.random.default_rng(0)), COUNTS, known)) == 0.4
+
+
+def learned_model():
+    own = PitmanYor(Beta(2.0, 2.0), Gamma(2.0, 2.0))
+    return Model(own, np.zeros((6, 1)), n_users=6)
+
+
+@pytest.mark.slow
+def test_joint_with_a_learned_discount():
+    assert_joint(learned_model(), seed=2)
+
+
+def discount_without_sizes():
+    wrong = mutate(pitman_yor.log_discount_density, "log_rising(rest, counts[k] - 1.0)", "0.0")
+    return [changed(pitman_yor.redraw, _sample_logit=slice_sampling.sampler(wrong))]
+
+
+def discount_without_jacobian():
+    wrong = mutate(
+        pitman_yor.log_discount_density,
+        "a * log_discount + b * log_rest",
+        "(a - 1.0) * log_discount + (b - 1.0) * log_rest",
+    )
+    return [changed(pitman_yor.redraw, _sample_logit=slice_sampling.sampler(wrong))]
+
+
+test_mutants = mutant_tests(
+    {"learned": learned_model},
+    {own.__name__: own for own in (discount_without_sizes, discount_without_jacobian)},
+    "learned",
+    block=2,
+)
+
+
 def test_words_and_errors():
+    assert partition_process("pitman-yor(learned)") == PitmanYor("learned")
+    assert partition_process("pitman-yor(beta(2, 3))") == PitmanYor(Beta(2, 3))
+    assert partition_names(None, None, PitmanYor("learned")).process == (
+        "pitman-yor(beta(1.0, 1.0))"
+    )
+    with pytest.raises(InputError, match="b of at least"):
+        PitmanYor(Beta(1.0, 0.1))
+    with pytest.raises(InputError, match='"learned" or a prior'):
+        PitmanYor("much")
     assert partition_process("pitman-yor(0.25)") == PitmanYor(0.25)
     assert partition_names(None, None, PitmanYor(0.25)).process == "pitman-yor(0.25)"
     assert partition_names(None, None, None).process is None

@@ -36,19 +36,19 @@ def test_weights(name):
     compiled code has it."""
     prior, expected = EVERY_PRIOR[name]
     alphas = np.array([0.6, 1.0, 40.0])
-    found = prior.offset(alphas), prior.new_weight(alphas, np.array([1, 5, 2]))
+    found = prior.offset(alphas), prior.new_weight(alphas, np.array([1, 5, 2]), 8)
     for alpha, offset, new in zip(alphas, *found, strict=True):
         record = prior.record(alpha)
         assert (
             (offset, new)
-            == (prior.offset(alpha), prior.new_weight(alpha, 2))
+            == (prior.offset(alpha), prior.new_weight(alpha, 2, 8))
             == pytest.approx(expected(alpha))
         )
         assert [verbs.weight(n, record) for n in (5, 1, 0)] == pytest.approx(
             [5 + offset, 1 + offset, offset]
         )
         assert verbs.opens(record) == (new > 0)
-        assert not verbs.opens(record) or verbs.new_weight(3, record) == new
+        assert not verbs.opens(record) or verbs.new_weight(3, 8, record) == new
         assert verbs.concentration(record) == alpha
 
 
@@ -66,7 +66,7 @@ def test_a_clusters_part_of_the_density(counts, n):
     denominator."""
     alpha, counts = 0.7, np.array(counts)
     record = ChineseRestaurant(Known(alpha)).record(alpha)
-    added = verbs.log_cluster(n, record) + verbs.log_another(len(counts), record)
+    added = verbs.log_cluster(n, record) + verbs.log_another(len(counts), counts.sum() + n, record)
     n_users = counts.sum()
     denominator = sum(math.log(alpha + i) for i in range(n_users, n_users + n))
     change = verbs.log_density(np.append(counts, n), record) - verbs.log_density(counts, record)

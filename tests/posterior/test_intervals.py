@@ -6,8 +6,9 @@ import pytest
 import dualview as dv
 from dualview.behaviors.families.base import Parts
 from dualview.behaviors.families.gaussian import NormalMixture
+from dualview.behaviors.families.levels import Levels
 from dualview.behaviors.families.logit import ChoiceMixture
-from dualview.behaviors.families.ordinal import LevelMixture, Levels, OrdinalOutcome
+from dualview.behaviors.families.ordinal import LevelMixture, OrdinalOutcome
 from dualview.errors import InputError
 from dualview.posterior.prediction.predictive import VectorMixture, VectorParts, WeightedDraws
 

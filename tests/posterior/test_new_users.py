@@ -139,7 +139,7 @@ def test_new_users_meet_in_a_new_cluster_as_often_as_the_prior_says(alpha: float
     vars(rows).update(
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         offset=np.zeros(n_draws),
-        new_weight=lambda _n_opened: np.full(n_draws, alpha),
+        new_weight=lambda *_: np.full(n_draws, alpha),
         total=np.full(n_draws, 3.0 + alpha),
         share=None,
         customers=lambda *_: None,

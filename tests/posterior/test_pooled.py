@@ -104,7 +104,7 @@ def test_covariates(fitted: dv.DualViewMixture) -> None:
 
 def test_arguments() -> None:
     for wrong in ("user", True, 1):
-        with pytest.raises(InputError, match='pooling must be None or "cluster"'):
+        with pytest.raises(InputError, match='pooling must be None, "auto" or "cluster"'):
             fit(pooling=wrong)
     with pytest.warns(DataWarning, match="pooling is not used"):
         dv.DualViewMixture(pooling="cluster", **SHORT).fit(FORUM.features)
@@ -210,7 +210,7 @@ def test_newcomers_who_meet_in_a_new_cluster_share_its_coefficient() -> None:
     vars(rows).update(
         weight=np.tile([3.0] + [alpha / n_fresh] * n_fresh, n_draws),
         offset=np.zeros(n_draws),
-        new_weight=lambda _n_opened: np.full(n_draws, alpha),
+        new_weight=lambda *_: np.full(n_draws, alpha),
         total=np.full(n_draws, 3.0 + alpha),
         share=None,
         customers=lambda *_: None,

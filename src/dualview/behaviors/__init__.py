@@ -10,6 +10,7 @@ _HOMES = {
     "Behavior": "base",
     "Likelihood": "base",
     "BinaryOutcomes": "binary",
+    "CategoricalOutcomes": "categorical",
     "PairwiseChoices": "binary",
     "OrdinalOutcomes": "ordinal",
     "Rankings": "rankings",

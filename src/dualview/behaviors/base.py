@@ -527,6 +527,17 @@ class Behavior(ABC):
         return None
 
     @property
+    def is_one_each(self) -> bool:
+        """Whether no user has more than one observation, of which nothing says how users of a
+        cluster differ; by default it is taken that some have."""
+        return False
+
+    def sharing_vectors(self) -> Self:
+        """The observations as a fit prepares them in which the users of a cluster share one latent
+        vector; themselves by default."""
+        return self
+
+    @property
     def noise_owner(self) -> NDArray[np.integer] | None:
         """Whose each observation is (n,), if users could have noises of their own and have not;
         None by default."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from dualview.behaviors.base import Behavior
 from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
+from dualview.behaviors.categorical import CategoricalOutcomes
 from dualview.behaviors.ordinal import OrdinalOutcomes
 from dualview.behaviors.rankings import Rankings
 from dualview.behaviors.several import SeveralBehaviors
@@ -19,6 +20,7 @@ KINDS: dict[str, Any] = {
         BinaryOutcomes,
         PairwiseChoices,
         OrdinalOutcomes,
+        CategoricalOutcomes,
         Rankings,
     )
 }

@@ -11,6 +11,7 @@ _SHORT = {
     "UserRegression": "regression",
     "BinaryOutcomes": "binary",
     "OrdinalOutcomes": "ordinal",
+    "CategoricalOutcomes": "categorical",
     "PairwiseChoices": "choices",
     "Rankings": "rankings",
 }

@@ -13,13 +13,8 @@ from scipy.special import logit
 
 from dualview.behaviors.base import Behavior
 from dualview.behaviors.families.base import Family, Outcome
-from dualview.behaviors.families.ordinal import (
-    CutPrior,
-    Known,
-    Levels,
-    OrdinalFamily,
-    OrdinalOutcome,
-)
+from dualview.behaviors.families.levels import Levels
+from dualview.behaviors.families.ordinal import CutPrior, Known, OrdinalFamily, OrdinalOutcome
 from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.behaviors.records import Array, Panel, Params
 from dualview.checks import as_array, index_names, varies

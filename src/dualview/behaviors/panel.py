@@ -79,6 +79,8 @@ class PerUser(LinearBehavior):
     names: list[str]
     _n_users: int
     in_order: bool  # whether the order of the users was given, and not only found in ``user``
+    _one_each: bool  # no user has two rows; parts of such rows are not asked again
+    _share_vectors = False
 
     def _set(
         self,
@@ -98,6 +100,7 @@ class PerUser(LinearBehavior):
             raise InputError(f"user must name one user per row, {len(design)}; got {len(given)}.")
         self.design, self.outcome, self.names = design, outcome, names
         self._set_users(given, users, n_users, is_labeled(user))
+        self._one_each = int(np.bincount(self.user).max(initial=0)) == 1
         if users is None and n_users is None and isinstance(getattr(user, "name", None), str):
             self._user_column = user.name
         self._set_effects()
@@ -230,6 +233,18 @@ class PerUser(LinearBehavior):
         other = copy.copy(self)
         other.__dict__.pop("_panel", None)
         return other
+
+    @property
+    def is_one_each(self) -> bool:
+        return self._one_each and self._learned().has_augmentation
+
+    def sharing_vectors(self) -> Self:
+        """Where no user has two rows, constants are those of one vector for everybody."""
+        if not self.is_one_each:
+            return self
+        shared = self._copy()
+        shared._share_vectors = True
+        return shared
 
     def _take_rest(self, rows: NDArray[Any]) -> None:
         """Cut what a subclass has besides; the object is a copy."""
@@ -412,6 +427,7 @@ class PerUser(LinearBehavior):
             np.concatenate([self.user, found.user]),
             np.vstack([self.design, found.design]),
         )
+        both._one_each = int(np.bincount(both.user).max(initial=0)) == 1
         both.outcome = np.concatenate([self.observed, found.observed])
         both.observation_ids = joined_ids(
             self.observation_ids, found.observation_ids, self.observations
@@ -544,7 +560,8 @@ class PerUser(LinearBehavior):
         """Units of the latent vectors, and the likelihood in working units."""
         self._check_fit()
         if prior is None:
-            prior = self._latent_prior() if self.effects.none else self.likely_prior()
+            own = self.effects.none or self._share_vectors
+            prior = self._latent_prior() if own else self.likely_prior()
         prior.check_size(self.n_dims, "behavior_prior")
         self.effects.check_columns()
         units, coefficient_units = Whitening.of(prior), self.effects.units(self._common_scale)

@@ -349,8 +349,15 @@ class UserRegression(PerUser):
     def _ridge(self) -> Array:
         return posterior_means(self._panel.squares, self._panel.weighted, self._penalty)
 
+    @property
+    def is_one_each(self) -> bool:
+        """With known standard errors one observation says how users of a cluster differ."""
+        return self._one_each and self.standard_errors is None
+
     def _latent_prior(self) -> GaussianPrior:
         """Mean and shrunk covariance of the ridge estimates of those who have observations."""
+        if self._share_vectors:
+            return self._prior_of_shared()
         estimates = self._ridge()[self._panel.counts > 0]
         flat = [
             name
@@ -367,6 +374,17 @@ class UserRegression(PerUser):
         scale = estimates.std(axis=0, ddof=1)
         shrunk = ledoit_wolf((estimates - estimates.mean(axis=0)) / scale)[0]
         return GaussianPrior(estimates.mean(axis=0), shrunk * np.outer(scale, scale))
+
+    def _prior_of_shared(self) -> GaussianPrior:
+        """One regression for everybody, with what one observation says of it where all that varies
+        is noise."""
+        panel, roots = self._panel, self._roots
+        squares = panel.squares.sum(axis=0) + self._penalty * np.eye(self.n_dims)
+        mean = np.linalg.solve(squares, panel.weighted.sum(axis=0))
+        weights = np.ones(self.n_observations) if roots is None else roots[self._order] ** 2
+        variance = float(np.var(panel.outcome / np.sqrt(weights), ddof=1))
+        covariance = variance * weights.sum() * np.linalg.inv(squares)
+        return GaussianPrior(mean, 0.5 * (covariance + covariance.T))
 
     def _of_some_users(self) -> Self:
         """With one noise for all."""
@@ -428,7 +446,8 @@ class UserRegression(PerUser):
             raise InputError(
                 f"outcome is constant ({outcome[0]:g} throughout): there is nothing to explain."
             )
-        self._warn_of_few()
+        if not self._share_vectors:
+            self._warn_of_few()
         self._warn_of_scores()
 
     @property

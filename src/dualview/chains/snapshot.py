@@ -46,6 +46,8 @@ class Snapshot:
     def arrays(self) -> Arrays:
         """Everything but the generator."""
         result: Arrays = {"z": self.state.z, "alpha": np.asarray(self.state.alpha)}
+        if self.state.discount is not None:
+            result["discount"] = np.asarray(self.state.discount)
         if self.state.latent is not None:
             result["latent"] = self.state.latent
         labels = self.state.labels
@@ -77,7 +79,10 @@ class Snapshot:
             for name, value in arrays.items()
             if name.startswith("params.")
         }
-        state = State(_labels(arrays), float(arrays["alpha"]), {}, arrays.get("latent"), params)
+        discount = float(arrays["discount"]) if "discount" in arrays else None
+        state = State(
+            _labels(arrays), float(arrays["alpha"]), {}, arrays.get("latent"), params, discount
+        )
         moments = None
         if "moments.n" in arrays:
             moments = Moments(

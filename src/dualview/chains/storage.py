@@ -257,6 +257,8 @@ def _scalars(model: Model, state: State) -> tuple[Row, Row]:
     }
     if model.partition.has_alpha:
         row["alpha"] = state.alpha
+    if state.discount is not None:
+        row["discount"] = state.discount
     params = {f"params.{name}": value for name, value in state.params.items()}
     per_user = {f"params.{name}": params.pop(f"params.{name}") for name in model.per_user}
     row |= params

@@ -92,7 +92,10 @@ def _parts(hint: Any) -> tuple[Any, ...]:
 
 
 def _takes(hint: Any, value: Any) -> bool:
-    """Whether an option of this type takes a value of TOML."""
+    """Whether an option of this type takes a value of TOML, which writes None as the command line
+    does."""
+    if value == "none" and type(None) in get_args(hint):
+        return True
     for part in _parts(hint):
         if get_origin(part) is Literal:
             taken = value in get_args(part)

@@ -100,6 +100,9 @@ def fingerprint(parameters: Parameters, data: Data, labels: Labels | None = None
     agreement = agreement_text(parameters.agreement, data.tables)
     if agreement is not None:
         made["agreement"] = agreement
+    pooling = parameters.given(data.behavior).pooling
+    if pooling is not None:
+        made["pooling"] = pooling
     others = setting_names(Settings, "if changed")
     made |= {name: values[name] for name in others if values[name] != usual[name]}
     for name in setting_names(engine, "if changed"):
@@ -135,7 +138,7 @@ def fits_to_views(
     """Short fits to the features alone and to the behavior alone, with the parameters of a fit to
     both."""
     parts = _data_of(post, None), Data(None, [], observations, post.user_ids)
-    return [_short_fit(parameters, data, seed) for data in parts]
+    return [_short_fit(parameters, data, post.spec.pooling, seed) for data in parts]
 
 
 def _data_of(post: Posterior, observations: Behavior | None) -> Data:
@@ -155,7 +158,7 @@ def _data_of(post: Posterior, observations: Behavior | None) -> Data:
 def fit_again(parameters: Parameters, post: Posterior, observations: Behavior) -> Posterior:
     """A fit like that of a posterior to its users and other observations of theirs; it is neither
     saved nor shown."""
-    one = replace(parameters, checkpoint=None, progress=False)
+    one = replace(parameters, pooling=post.spec.pooling, checkpoint=None, progress=False)
     return _fit_quietly(one, _data_of(post, observations))
 
 
@@ -166,11 +169,11 @@ def _fit_quietly(parameters: Parameters, data: Data) -> Posterior:
         return fit_model(parameters, build_model(parameters, data))[0]
 
 
-def _short_fit(parameters: Parameters, data: Data, seed: int) -> Posterior:
+def _short_fit(parameters: Parameters, data: Data, pooling: str | None, seed: int) -> Posterior:
     unused: dict[str, Any] = (
         {"behavior_prior": None, "pooling": None}
         if data.behavior is None
-        else {"feature_prior": None}
+        else {"feature_prior": None, "pooling": pooling}
     )
     one = replace(
         parameters,

@@ -11,6 +11,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from dualview.behaviors.base import Behavior
 from dualview.behaviors.several import SeveralBehaviors
 from dualview.chains.schedule import check_length
 from dualview.checks import whole_number
@@ -18,8 +19,7 @@ from dualview.errors import DataWarning, EngineError, InputError, InputTypeError
 from dualview.inputs.data import Data
 from dualview.partitions.agreement import agreement_prior, agreement_priors
 from dualview.partitions.alpha import concentration
-from dualview.partitions.choice import partition_process
-from dualview.partitions.pitman_yor import PitmanYor
+from dualview.partitions.choice import Process, partition_process
 from dualview.posterior.diagnostics import check_enough
 from dualview.settings import (
     ENGINES,
@@ -47,7 +47,7 @@ class Parameters:
     """
 
     n_clusters: int | None
-    process: PitmanYor | None
+    process: Process | None
     alpha: Any
     n_draws: int
     n_chains: int
@@ -77,7 +77,7 @@ class Parameters:
         moved = {name: value for name, value in moved.items() if not _is_usual(name, value)}
         check_values(Settings, {name: given[name] for name in _PLAIN})
         engine, process = engine_of(given.pop("engine")), partition_process(moved.get("partition"))
-        if process is None and isinstance(given["n_clusters"], PitmanYor):
+        if process is None and isinstance(given["n_clusters"], Process):
             process, given["n_clusters"] = given["n_clusters"], None
         if process is not None and given["n_clusters"] is not None:
             raise InputError(
@@ -94,6 +94,14 @@ class Parameters:
         found = cls(**given, process=process, engine=engine, n_full_draws=n_full_draws)
         _check(found)
         return found
+
+    def given(self, behavior: Behavior | None) -> "Parameters":
+        """The same for a behavior, with pooling="auto" decided: users share their cluster's vector
+        where no user has more than one observation and the engine can do it."""
+        if self.pooling != "auto":
+            return self
+        shared = self.engine.can_pool and behavior is not None and behavior.is_one_each
+        return replace(self, pooling="cluster" if shared else None)
 
     @property
     def settings(self) -> Settings:
@@ -233,6 +241,7 @@ def _check_prior(name: str, value: Any) -> None:
 def check_use(parameters: Parameters, data: Data) -> None:
     """Raise where a parameter does not go with the data of a fit, and warn of one without
     effect."""
+    parameters = parameters.given(data.behavior)
     has_behavior = data.behavior is not None
     if isinstance(data.behavior, SeveralBehaviors) and parameters.pooling is not None:
         parts = data.behavior.parts

@@ -69,14 +69,16 @@ class Problem:
 
 def build_model(parameters: Parameters, data: Data) -> Problem:
     """The model that is fitted to some data."""
+    parameters = parameters.given(data.behavior)
     units: dict[str, Whitening] = {}
     likelihood = None
     if data.has_numbers:
         units["features"] = _joined_units(parameters, data)
     layout = _layout(data, units.get("features"))
     if data.behavior is not None:
-        prior = _behavior_prior(parameters.behavior_prior, data, data.behavior)
-        units["behavior"], likelihood = data.behavior.prepare(prior)
+        observed = data.behavior if parameters.pooling is None else data.behavior.sharing_vectors()
+        prior = _behavior_prior(parameters.behavior_prior, data, observed)
+        units["behavior"], likelihood = observed.prepare(prior)
         check_inherits(
             likelihood, Likelihood, f"What {type(data.behavior).__name__}.prepare returns"
         )

@@ -77,6 +77,7 @@ def workers_of(n_jobs: int | None) -> Workers:
 
 def _check(parameters: Parameters, shards: Shards) -> None:
     """Raise where something is asked for that fits to shards do not have."""
+    parameters = parameters.given(None)
     engine = parameters.engine.word
     if engine != "variational":
         raise InputError(
@@ -116,7 +117,7 @@ def build_shard_model(parameters: Parameters, raw: ShardedUsers) -> Problem:
         units["behavior"] = Whitening.of(prior)
         sd = float(np.sqrt(noise_variance))
         threads = ThreadUnits(float(units["behavior"].factor[0, 0]) / sd, float(prior.mean[0]), sd)
-    spec = describe_model(parameters, units, _behavior_of(shards))
+    spec = describe_model(parameters.given(None), units, _behavior_of(shards))
     model = ShardedModel.of(
         raw.in_units(units["features"], threads),
         units["features"].n_dims,

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -185,8 +185,9 @@ class VariationalStart:
         """q of a model, from two starts; the same however many chains there are."""
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2**31))
         seeds = [np.random.default_rng(child) for child in own.spawn(_STARTS_OF_CHAINS)]
+        model = replace(fit.model, pooled=False)  # any partition will do
         with threadpool_limits(1):
-            return cls(VariationalEngine().fit(fit.model, _distinct([start(rng) for rng in seeds])))
+            return cls(VariationalEngine().fit(model, _distinct([start(rng) for rng in seeds])))
 
     def __call__(self, rng: np.random.Generator) -> Labels:
         return self.fitted.states(rng, 1)[0].z

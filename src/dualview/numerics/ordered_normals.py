@@ -27,6 +27,10 @@ _MARGIN = 6.0  # of the grid beyond the modes, and some more with n
 _STEEP = 1.0  # a difference of logarithms from which exponentials are integrated in closed form
 _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 _ROOT_2 = math.sqrt(2.0)
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(14)  # about the peak of one integrand
+_LOG_WEIGHTS = np.log(_WEIGHTS) + 0.5 * _NODES**2
+_CLOSE = 0.02  # a step to the peak, in its widths, that is short enough
+_TINY = 1000.0  # from this sum of squares on probabilities are multiplied as logarithms
 
 
 class Point(NamedTuple):
@@ -358,6 +362,72 @@ def draw_in_order(rng, means, starts, n_top):
             result[first + i] = ceiling
         for j in range(m, own.shape[0]):
             result[first + j] = truncated_normal(rng, own[j], 1.0, -math.inf, ceiling)
+    return result
+
+
+@in_place
+def _peak_of_first(away, low):
+    """Where φ(t) Π_i Φ(t + away_i) is highest, and its width there, by Newton's method; the second
+    derivative of its logarithm is below −1."""
+    t, width = -0.5 * min(low, 0.0), 1.0
+    for _ in range(50):
+        slope, bend = -t, 1.0
+        for d in away:
+            x = t + d
+            hazard = math.exp(-0.5 * x * x - _LOG_ROOT_2PI - log_normal_cdf(x))
+            slope += hazard
+            bend += hazard * (hazard + x)
+        width = 1.0 / math.sqrt(bend)
+        t += slope / bend
+        if abs(slope) * width < _CLOSE:
+            break
+    return t, width
+
+
+@in_place
+def _log_first(away):
+    """ln ∫ φ(t) Π_i Φ(t + away_i) dt: that a number is above others whose means are lower by away
+    (K − 1,)."""
+    low = away[0]
+    for d in away:
+        low = min(low, d)
+    if away.shape[0] == 1:
+        return log_normal_cdf(low / _ROOT_2)
+    center, width = _peak_of_first(away, low)
+    top, total = -math.inf, 0.0
+    nearest, farthest = center - _NODES[-1] * width, center + _NODES[-1] * width
+    lowest = min(nearest + low, 0.0)
+    is_far = away.shape[0] * lowest * lowest + max(nearest**2, farthest**2) > _TINY
+    for node in range(_NODES.shape[0]):
+        t = center + width * _NODES[node]
+        log = _LOG_WEIGHTS[node] - 0.5 * t * t
+        if is_far:
+            for d in away:
+                log += log_normal_cdf(t + d)
+            total = total * math.exp(top - max(log, top)) + math.exp(log - max(log, top))
+            top = max(log, top)
+        else:
+            product = 1.0
+            for d in away:
+                product *= 0.5 * math.erfc(-(t + d) / _ROOT_2)
+            total, top = total + product * math.exp(log), 0.0
+    return top + math.log(total * width) - _LOG_ROOT_2PI
+
+
+@compiled
+def log_first_probabilities(means, chosen):
+    """ln of the probability that one number of each set is the highest, in S draws: means (S, R K)
+    of R sets of K numbers; chosen (R,): its place in the set; (S, R)."""
+    n_sets = chosen.shape[0]
+    result = np.empty((means.shape[0], n_sets))
+    n = means.shape[1] // max(n_sets, 1)
+    away = np.empty(n - 1)
+    for s in range(means.shape[0]):
+        for r in range(n_sets):
+            own = means[s, r * n : (r + 1) * n]
+            for j in range(n - 1):
+                away[j] = own[chosen[r]] - own[j if j < chosen[r] else j + 1]
+            result[s, r] = min(_log_first(away), 0.0)
     return result
 
 

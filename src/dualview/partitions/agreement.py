@@ -151,7 +151,7 @@ class KnownAgreement:
         return repr(self.share)
 
 
-LEARNT = Beta(1.0, 1.0)
+LEARNED = Beta(1.0, 1.0)
 
 
 def agreement_prior(value: Any) -> AgreementPrior | None:
@@ -164,7 +164,7 @@ def agreement_prior(value: Any) -> AgreementPrior | None:
         return None
     if isinstance(found, str):
         if is_learned(found, "agreement"):
-            return LEARNT
+            return LEARNED
         call = _CALL.fullmatch(found)
         try:
             found = Beta(float(call[1]), float(call[2])) if call is not None else float(found)

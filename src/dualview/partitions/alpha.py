@@ -31,7 +31,7 @@ class Concentration(Protocol):
         """α from its prior."""
 
 
-def _text(value: float) -> str:
+def number_text(value: float) -> str:
     """The shortest text that reads as this number again."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
@@ -90,7 +90,7 @@ class Gamma:
         return float(rng.standard_gamma(self.shape) / self.rate)
 
     def __str__(self) -> str:
-        return f"gamma({_text(self.shape)}, {_text(self.rate)})"
+        return f"gamma({number_text(self.shape)}, {number_text(self.rate)})"
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class InverseGamma:
         return float(self.scale / rng.standard_gamma(self.shape))
 
     def __str__(self) -> str:
-        return f"inverse gamma({_text(self.shape)}, {_text(self.scale)})"
+        return f"inverse gamma({number_text(self.shape)}, {number_text(self.scale)})"
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Known:
         return self.value
 
     def __str__(self) -> str:
-        return _text(self.value)
+        return number_text(self.value)
 
 
 PAPER = InverseGamma(0.5, 0.5)

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dualview.errors import InputError
-from dualview.partitions.alpha import PAPER, Concentration, concentration
+from dualview.partitions.agreement import agreement_prior
+from dualview.partitions.alpha import PAPER, Concentration, Known, concentration
+from dualview.partitions.finite_mixtures import FiniteMixtures
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.partitions.priors import (
     ChineseRestaurant,
@@ -15,7 +17,9 @@ from dualview.partitions.priors import (
     PartitionPrior,
 )
 
-_CALL = re.compile(r"pitman[ _-]?yor\s*\(\s*([^,()]+?)\s*\)")
+_CALL = re.compile(r"(pitman[ _-]?yor|finite[ _-]?mixtures?)\s*(?:\((.*)\))?")
+
+Process = PitmanYor | FiniteMixtures
 
 
 class PartitionNames(NamedTuple):
@@ -27,35 +31,52 @@ class PartitionNames(NamedTuple):
     process: str | None = None
 
 
-def partition_process(partition: Any) -> PitmanYor | None:
+def partition_process(partition: Any) -> Process | None:
     """The process that ``partition`` of the estimator or of a command line stands for; None is the
     Dirichlet process."""
-    if partition is None or isinstance(partition, PitmanYor):
+    if partition is None or isinstance(partition, Process):
         return partition
     call = _CALL.fullmatch(partition.strip().lower()) if isinstance(partition, str) else None
-    try:
-        if call is not None:
-            return PitmanYor(float(call[1]))
-    except ValueError:
-        pass
+    if call is not None and call[1].startswith("finite"):
+        return FiniteMixtures() if call[2] is None else FiniteMixtures(call[2])
+    if call is not None and call[2] is not None:
+        return PitmanYor(_discount(call[2].strip()))
     wanted = (
-        'None (a Dirichlet process), PitmanYor(discount=...) or the text "pitman-yor(DISCOUNT)"'
+        "None (a Dirichlet process), PitmanYor(discount=...), FiniteMixtures(...) or the text "
+        '"pitman-yor(DISCOUNT)" or "finite-mixtures"'
     )
     raise InputError(f"partition must be {wanted}; got {partition!r}.")
+
+
+def _discount(text: str) -> Any:
+    """The discount that a text stands for: a number, "learned" or a beta distribution."""
+    try:
+        return float(text)
+    except ValueError:
+        return agreement_prior(text) if text.startswith("beta") else text
+
+
+def concentration_of(n_clusters: int | None, alpha: Any, partition: Any) -> Concentration:
+    """The prior that ``alpha`` stands for under a prior over partitions; with finite mixtures it is
+    1 by default."""
+    if alpha is None and isinstance(partition_process(partition), FiniteMixtures):
+        return Known(1.0)
+    return concentration(alpha, n_clusters)
 
 
 def partition_names(n_clusters: int | None, alpha: Any, partition: Any) -> PartitionNames:
     """What an estimator's parameters say of the prior over partitions, in words."""
     process = partition_process(partition)
+    own = concentration_of(n_clusters, alpha, process)
     return PartitionNames(
         n_clusters,
-        None if n_clusters == 1 else str(concentration(alpha, n_clusters)),
-        None if process is None else f"pitman-yor({process.discount!r})",
+        None if n_clusters == 1 else str(own),
+        None if process is None else str(process),
     )
 
 
 def partition_prior(
-    n_clusters: int | None, alpha: Concentration = PAPER, partition: PitmanYor | str | None = None
+    n_clusters: int | None, alpha: Concentration = PAPER, partition: Process | str | None = None
 ) -> PartitionPrior:
     """The prior for an inferred (None) or fixed number of clusters; α has the paper's prior unless
     another is given."""

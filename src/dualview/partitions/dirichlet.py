@@ -46,7 +46,7 @@ def weight(n, partition):
 
 
 @compiled
-def new_weight(n_clusters, partition):  # noqa: ARG001
+def new_weight(n_clusters, n_users, partition):  # noqa: ARG001
     return partition.alpha
 
 
@@ -56,7 +56,7 @@ def log_cluster(n, partition):  # noqa: ARG001
 
 
 @compiled
-def log_another(n_clusters, partition):  # noqa: ARG001
+def log_another(n_clusters, n_users, partition):  # noqa: ARG001
     return math.log(partition.alpha)
 
 
@@ -92,6 +92,11 @@ def concentration(partition):
     return partition.alpha
 
 
+@compiled
+def discount(partition):  # noqa: ARG001
+    return 0.0
+
+
 register(
     Dirichlet,
     opens=opens,
@@ -102,4 +107,5 @@ register(
     log_density=log_density,
     redraw=redraw,
     concentration=concentration,
+    discount=discount,
 )

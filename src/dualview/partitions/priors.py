@@ -25,7 +25,7 @@ class PartitionPrior(ABC):
     and from the prior of the concentration.
 
     n_components: components, empty ones included; None when their number varies. has_alpha: whether
-    there is a concentration.
+    there is a concentration. discount_prior: that of a discount that is learned.
     """
 
     concentration: Concentration
@@ -36,6 +36,16 @@ class PartitionPrior(ABC):
     def start_alpha(self) -> float:
         """α of a first state."""
         return self.concentration.start
+
+    @property
+    def discount_prior(self) -> Any:
+        """The prior of the discount, where one is learned; else None."""
+        return None
+
+    @property
+    def start_discount(self) -> float:
+        """The discount of a first state; 0 where there is none."""
+        return 0.0
 
     @cached_property
     def alpha_prior(self) -> AlphaPrior:
@@ -48,8 +58,9 @@ class PartitionPrior(ABC):
         return AlphaGrid.of(self.alpha_prior, self.start_alpha)
 
     @abstractmethod
-    def record(self, alpha: float) -> Any:
-        """The prior with this α for compiled code: a record that ``verbs`` know."""
+    def record(self, alpha: float, discount: float | None = None) -> Any:
+        """The prior with this α, and this discount where one is learned, for compiled code: a
+        record that ``verbs`` know."""
 
     @abstractmethod
     def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:
@@ -59,18 +70,26 @@ class PartitionPrior(ABC):
         """What a component weighs beyond its users, for one α or an array of them."""
         return np.zeros_like(alpha)
 
-    def new_weight(self, alpha: Any, n_clusters: Any) -> Any:  # noqa: ARG002
-        """What a new cluster weighs beside n_clusters others, for one α or arrays; 0 when none can
-        be opened."""
+    def given(self, discount: Any) -> "PartitionPrior":  # noqa: ARG002
+        """The prior with this discount, where it is learned: one, or one for each α of an array."""
+        return self
+
+    def new_weight(self, alpha: Any, n_clusters: Any, n_users: Any) -> Any:  # noqa: ARG002
+        """What a new cluster weighs beside n_clusters others that have n_users users, for one α or
+        arrays; 0 when none can be opened."""
         return np.zeros_like(alpha)
 
-    def log_density(self, counts: Counts, alpha: float) -> float:
-        """ln p(partition | α) + ln p(α)."""
-        return float(verbs.log_density(counts, self.record(alpha)))
+    def log_density(self, counts: Counts, alpha: float, discount: float | None = None) -> float:
+        """ln p(partition | α) + ln p(α), and of a discount that is learned its ln p too."""
+        return float(verbs.log_density(counts, self.record(alpha, discount)))
 
     def draw_alpha(self, rng: np.random.Generator) -> float:
         """α from its prior."""
         return self.concentration.draw(rng)
+
+    def draw_discount(self, rng: np.random.Generator) -> float:  # noqa: ARG002
+        """The discount from its prior; 0 where there is none."""
+        return 0.0
 
     def draw(self, rng: np.random.Generator, n_users: int, alpha: float) -> NDArray[np.int64]:
         """A partition from the prior, user after user, by the weights."""
@@ -79,7 +98,7 @@ class PartitionPrior(ABC):
             [float(self.offset(alpha))] * (self.n_components or 0),
         )
         for u in range(n_users):
-            cumulative = np.cumsum([*weights, self.new_weight(alpha, len(weights))])
+            cumulative = np.cumsum([*weights, self.new_weight(alpha, len(weights), u)])
             z[u] = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
             if z[u] == len(weights):
                 weights.append(float(self.offset(alpha)))
@@ -94,13 +113,13 @@ class ChineseRestaurant(PartitionPrior):
     concentration: Concentration = PAPER
     n_components: None = field(default=None, init=False)
 
-    def record(self, alpha: float) -> Dirichlet:
+    def record(self, alpha: float, discount: float | None = None) -> Dirichlet:  # noqa: ARG002
         return Dirichlet(alpha, 0.0, 0, self.alpha_prior)
 
     def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:
         return SoftSticks(counts, self.grid)
 
-    def new_weight(self, alpha: Any, n_clusters: Any) -> Any:  # noqa: ARG002
+    def new_weight(self, alpha: Any, n_clusters: Any, n_users: Any) -> Any:  # noqa: ARG002
         return alpha
 
 
@@ -111,11 +130,11 @@ class FiniteDirichlet(PartitionPrior):
     n_components: int
     concentration: Concentration = PAPER
 
-    def record(self, alpha: float) -> Dirichlet:
+    def record(self, alpha: float, discount: float | None = None) -> Dirichlet:  # noqa: ARG002
         return Dirichlet(alpha, self.offset(alpha), self.n_components, self.alpha_prior)
 
     def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:
-        return SoftDirichlet(counts, self.grid, self.n_components)
+        return SoftDirichlet.of_number(counts, self.grid, self.n_components)
 
     def offset(self, alpha: Any) -> Any:
         return alpha / self.n_components
@@ -129,7 +148,7 @@ class OneCluster(PartitionPrior):
     has_alpha: bool = False
     concentration: Concentration = field(default_factory=lambda: Known(1.0))
 
-    def record(self, alpha: float) -> Dirichlet:
+    def record(self, alpha: float, discount: float | None = None) -> Dirichlet:  # noqa: ARG002
         return Dirichlet(alpha, 1.0, 1, self.alpha_prior)
 
     def approximate(self, counts: NDArray[np.float64]) -> SoftWeights:

@@ -1,8 +1,8 @@
 """What the sampler asks of a partition prior in compiled code: verbs, chosen by the class of the
 prior's record.
 
-A record holds the concentration as it stands; what is redrawn comes back as a new record. n users
-and K clusters are counted without the user at hand where weights are asked for.
+A record holds the concentration and the discount as they stand; what is redrawn comes back as a
+new record. Users and clusters are counted without the user at hand where weights are asked for.
 """
 
 from dualview.numerics.dispatch import verb
@@ -19,8 +19,8 @@ def weight(n, partition):
 
 
 @verb
-def new_weight(n_clusters, partition):
-    """What a new cluster weighs beside n_clusters others."""
+def new_weight(n_clusters, n_users, partition):
+    """What a new cluster weighs beside n_clusters others, which have n_users users."""
 
 
 @verb
@@ -29,9 +29,9 @@ def log_cluster(n, partition):
 
 
 @verb
-def log_another(n_clusters, partition):
+def log_another(n_clusters, n_users, partition):
     """What one more cluster beside n_clusters adds to ln p(partition | α) besides, where users can
-    open clusters."""
+    open clusters; n_users: those of all clusters, that one's as well."""
 
 
 @verb
@@ -42,9 +42,14 @@ def log_density(counts, partition):
 
 @verb
 def redraw(rng, counts, partition):
-    """The record with a new concentration, given the partition."""
+    """The record with a new concentration and a new discount, given the partition."""
 
 
 @verb
 def concentration(partition):
     """α; 1 where there is none."""
+
+
+@verb
+def discount(partition):
+    """What every cluster weighs less than its users; 0 where there is no discount."""

@@ -16,7 +16,7 @@ from dualview.posterior import Posterior
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_USUAL = ("log alpha", "n_clusters", "log noise_precision", "log_joint", "mean latent")
+_USUAL = ("log alpha", "discount", "n_clusters", "log noise_precision", "log_joint", "mean latent")
 _MOST_LAGS = 100
 
 

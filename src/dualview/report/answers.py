@@ -29,6 +29,7 @@ _OF_CHAINS = {
     "latent",
     "n_clusters",
     "alpha",
+    "discount",
     "log_joint",
     "noise_precision",
     "agreement",

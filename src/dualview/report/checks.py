@@ -11,7 +11,7 @@ from dualview.words import report as words
 from dualview.words.numbers import number
 from dualview.words.report import Vocabulary
 
-_FIRST = ("n_clusters", "log alpha", "log noise_precision", "mean latent", "log_joint")
+_FIRST = ("n_clusters", "log alpha", "discount", "log noise_precision", "mean latent", "log_joint")
 _MOST_ROWS = 10
 _ANCHORS = 20  # users whose latent coefficients are looked at
 
@@ -58,6 +58,7 @@ def _readable(name: str, post: Posterior, called: Vocabulary) -> str:
     plain = {
         "n_clusters": "number of roles",
         "log alpha": "concentration α (log)",
+        "discount": "discount",
         "log noise_precision": "noise precision (log)",
         "mean latent": f"mean {called.power}",
         "log_joint": "log joint density",

@@ -137,6 +137,7 @@ class Request:
             if content.get("threads") and kind == "threads":
                 # the prior of earlier versions, with which their runs continue
                 content.setdefault("noise_variance", "paper")
+            content.setdefault("pooling", None)  # as before there was another default
             columns = Columns(**content.pop("columns"))
             covariates = tuple(content.pop("covariates"))
             settings = Settings(

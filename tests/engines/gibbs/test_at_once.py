@@ -173,7 +173,7 @@ def test_weights_are_the_prior_s(n_clusters: int | None) -> None:
     counts = np.array([6, 2, 0, 1][:n_clusters])
     expected = counts + prior.offset(0.7)
     if n_clusters is None:
-        counts, each = np.array([6, 0, 2, 0, 0, 1, -1]), prior.new_weight(0.7, 3) / 3
+        counts, each = np.array([6, 0, 2, 0, 0, 1, -1]), prior.new_weight(0.7, 3, 9) / 3
         expected = np.array([6, each, 2, each, each, 1, 0])
     weights, working = (
         np.empty(len(counts)),

@@ -12,6 +12,7 @@ from dualview.model import Model, State
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of
 from dualview.partitions.agreement import LabelsByView
+from dualview.partitions.finite_mixtures import FiniteMixtures
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
 from dualview.views.base import Base
 from dualview.views.gaussian import conditionals as gaussian
@@ -26,6 +27,7 @@ FIXED = Base(
     BASE["base_dof"],
 )
 ALPHA = 0.8
+MIXTURES = FiniteMixtures("poisson(2)")
 
 
 def canonical(z: np.ndarray) -> tuple[int, ...]:
@@ -92,6 +94,14 @@ def reassigned(rng: np.random.Generator, model: Model, state: State, n_auxiliary
             3,
             30_000,
             id="three clusters",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            MIXTURES,
+            ("mixtures", MIXTURES.log_components(np.arange(1, 2000))),
+            3,
+            30_000,
+            id="mixtures of finite mixtures",
             marks=pytest.mark.slow,
         ),
     ],

@@ -21,6 +21,7 @@ from dualview.engines.gibbs.working import WorkingState
 from dualview.model import Model, State
 from dualview.numerics.streams import stream_of
 from dualview.partitions.agreement import KnownAgreement, LabelsByView
+from dualview.partitions.finite_mixtures import FiniteMixtures
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, PartitionPrior
 from dualview.views.base import Base
 from dualview.views.gaussian import conditionals as gaussian
@@ -31,6 +32,8 @@ X = np.array([-1.2, -0.9, 1.0, 0.4])
 Y = np.array([-0.8, 0.9, 1.1, -0.7])
 NOISE = 4.0
 SHARE, ALPHA = 0.6, 0.8
+MIXTURES = FiniteMixtures("poisson(2)")
+OF_MIXTURES = "mixtures", MIXTURES.log_components(np.arange(1, 500))
 BASE = (0.2, 0.6, 0.3, 2.5)  # μ_0, R_0, W_0, β of both views
 FIXED = Base(np.array([BASE[0]]), np.array([[BASE[1]]]), np.array([[BASE[2]]]), BASE[3])
 USERS = range(len(X))
@@ -166,6 +169,9 @@ def worst_score(
         pytest.param(
             FiniteDirichlet(3), ("finite", 3), id="three clusters", marks=pytest.mark.slow
         ),
+        pytest.param(
+            MIXTURES, OF_MIXTURES, id="mixtures of finite mixtures", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_events_have_their_probabilities(
@@ -175,8 +181,26 @@ def test_events_have_their_probabilities(
 
 
 @pytest.mark.slow
-def test_with_splits_and_merges_in_every_sweep() -> None:
-    assert worst_score(ChineseRestaurant(), ("dp", None), 40_000, always_split) < ACCEPT
+@pytest.mark.parametrize(
+    ("partition", "kind"),
+    [
+        pytest.param(ChineseRestaurant(), ("dp", None), id="process"),
+        pytest.param(MIXTURES, OF_MIXTURES, id="mixtures of finite mixtures"),
+    ],
+)
+def test_with_splits_and_merges_in_every_sweep(
+    partition: PartitionPrior, kind: tuple[str, Any]
+) -> None:
+    assert worst_score(partition, kind, 40_000, always_split) < ACCEPT
+
+
+@pytest.mark.slow
+def test_customers_that_are_not_counted_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new cluster among mixtures of finite mixtures that weighs as if everybody agreed."""
+    change = changed(assignment.weigh_columns, "n_customers, partition", "4, partition")
+    mutant = mutate(assignment.assign_block, change)
+    monkeypatch.setattr(assignment, "assign_block", mutant)
+    assert worst_score(MIXTURES, OF_MIXTURES, 12_000) > REJECT
 
 
 @pytest.mark.slow

@@ -310,8 +310,8 @@ def every_auxiliary_weighs_alpha() -> list[Change]:
     return [
         changed(
             assignment.weigh_columns,
-            "new_weight(n_clusters, partition) / n_auxiliary",
-            "new_weight(n_clusters, partition)",
+            "new_weight(n_clusters, n_customers, partition) / n_auxiliary",
+            "new_weight(n_clusters, n_customers, partition)",
         )
     ]
 

@@ -18,7 +18,7 @@ from checks import (
 from dualview.engines.gibbs import GibbsEngine, steps
 from dualview.engines.gibbs.moves import assignment, split_merge
 from dualview.model import Model, State
-from dualview.partitions.agreement import LEARNT, Beta, KnownAgreement
+from dualview.partitions.agreement import LEARNED, Beta, KnownAgreement
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from engines.gibbs import test_joint_tables as tables
@@ -27,7 +27,7 @@ from engines.gibbs.test_exact_agreement import always_split
 from engines.gibbs.test_joint_behaviors import choices, regression
 
 
-def apart(made: Model, prior: Any = LEARNT) -> Model:
+def apart(made: Model, prior: Any = LEARNED) -> Model:
     return replace(made, agreement=prior)
 
 

@@ -18,7 +18,7 @@ from checks import (
 from dualview.columns.layout import Layout
 from dualview.engines.gibbs.moves import assignment
 from dualview.model import Model, Observed, State
-from dualview.partitions.agreement import LEARNT, Beta, KnownAgreement
+from dualview.partitions.agreement import LEARNED, Beta, KnownAgreement
 from dualview.partitions.pitman_yor import PitmanYor
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet
 from dualview.views import NominalView
@@ -64,25 +64,25 @@ MODELS = {
     "one label, process": lambda: several(model(ChineseRestaurant(), regression(1))),
     "one label, three clusters": lambda: several(model(FiniteDirichlet(3), choices(1))),
     "one label, mixed tables": lambda: mixed(ChineseRestaurant()),
-    "process": lambda: several(model(ChineseRestaurant(), regression(1)), LEARNT),
-    "three clusters": lambda: several(model(FiniteDirichlet(3), regression(1)), LEARNT),
-    "Pitman-Yor": lambda: several(model(PitmanYor(0.3), regression(1)), LEARNT),
+    "process": lambda: several(model(ChineseRestaurant(), regression(1)), LEARNED),
+    "three clusters": lambda: several(model(FiniteDirichlet(3), regression(1)), LEARNED),
+    "Pitman-Yor": lambda: several(model(PitmanYor(0.3), regression(1)), LEARNED),
     "two priors": lambda: several(
         model(ChineseRestaurant(), regression(1)), (Beta(4.0, 2.0), KnownAgreement(0.3))
     ),
     "one table always agrees": lambda: several(
-        model(ChineseRestaurant(), regression(1)), (KnownAgreement(1.0), LEARNT)
+        model(ChineseRestaurant(), regression(1)), (KnownAgreement(1.0), LEARNED)
     ),
-    "noise by cluster": lambda: several(model(ChineseRestaurant(), regression(1, True)), LEARNT),
-    "pooled": lambda: several(model(ChineseRestaurant(), regression(2), pooled=True), LEARNT),
-    "link": lambda: several(linked(ChineseRestaurant(), regression(1), n_features=3), LEARNT),
-    "mixed tables": lambda: mixed(ChineseRestaurant(), LEARNT),
-    "mixed tables, three clusters": lambda: mixed(FiniteDirichlet(3), LEARNT),
+    "noise by cluster": lambda: several(model(ChineseRestaurant(), regression(1, True)), LEARNED),
+    "pooled": lambda: several(model(ChineseRestaurant(), regression(2), pooled=True), LEARNED),
+    "link": lambda: several(linked(ChineseRestaurant(), regression(1), n_features=3), LEARNED),
+    "mixed tables": lambda: mixed(ChineseRestaurant(), LEARNED),
+    "mixed tables, three clusters": lambda: mixed(FiniteDirichlet(3), LEARNED),
     "link, mixed tables, one label": lambda: linked_tables(ChineseRestaurant()),
-    "link, mixed tables": lambda: linked_tables(ChineseRestaurant(), LEARNT),
-    "link, mixed tables, pooled": lambda: linked_tables(FiniteDirichlet(3), LEARNT, pooled=True),
+    "link, mixed tables": lambda: linked_tables(ChineseRestaurant(), LEARNED),
+    "link, mixed tables, pooled": lambda: linked_tables(FiniteDirichlet(3), LEARNED, pooled=True),
     "numbers in one table, categories in the other": lambda: mixed(
-        ChineseRestaurant(), LEARNT, second=False
+        ChineseRestaurant(), LEARNED, second=False
     ),
 }
 

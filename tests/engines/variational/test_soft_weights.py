@@ -17,12 +17,15 @@ COUNTS = np.array([5.5, 3.0, 1.25, 0.25])
         partition_prior(None, Gamma(1, 1)),
         partition_prior(None, Known(0.5)),
         partition_prior(None, Gamma(1, 1), dv.PitmanYor(0.4)),
+        partition_prior(None, Gamma(1, 1), dv.PitmanYor(dv.Beta(2, 3))),
         partition_prior(6, Gamma(2, 1)),
+        partition_prior(None, Known(0.7), dv.FiniteMixtures()),
+        partition_prior(None, Gamma(2, 1), dv.FiniteMixtures("poisson(2)")),
     ],
 )
 def test_expected_logarithms_are_those_of_draws(prior) -> None:
     soft = prior.approximate(COUNTS)
-    alpha, logs = soft.draws(np.random.default_rng(0), 20_000)
+    alpha, _, logs = soft.draws(np.random.default_rng(0), 20_000)
     error = logs.std(axis=0) / np.sqrt(len(logs))
     assert (abs(logs.mean(axis=0) - soft.log_weights) < 4.5 * error).all()
     assert (np.exp(logs).sum(axis=1) <= 1.0 + 1e-12).all()
@@ -31,9 +34,11 @@ def test_expected_logarithms_are_those_of_draws(prior) -> None:
     assert soft.divergence > 0.0
 
 
-@pytest.mark.parametrize("discount", [0.0, 0.4])
-def test_with_all_orders_the_prior_is_that_of_the_partition(discount: float) -> None:
-    prior = partition_prior(None, Known(0.8), dv.PitmanYor(discount) if discount else None)
+@pytest.mark.parametrize(
+    "process", [None, dv.PitmanYor(0.4), dv.FiniteMixtures(), dv.FiniteMixtures("geometric(0.5)")]
+)
+def test_with_all_orders_the_prior_is_that_of_the_partition(process) -> None:
+    prior = partition_prior(None, Known(0.8), process)
     counts = np.array([4.0, 3.0, 1.0])
     soft = prior.approximate(counts)
     by_order = float(counts @ soft.log_weights - soft.divergence)

@@ -169,11 +169,13 @@ class Outcome(ABC):
 
     case: what a log density is of. is_joint: several observations have one log density together, as
     the items of a ranking do; predictions for new users then draw latent vectors, where they would
-    otherwise add their variance to that of a location.
+    otherwise add their variance to that of a location. n_locations: of each observation, side by
+    side; more than one for levels that have a utility each.
     """
 
     case = "observation"
     is_joint = False
+    n_locations = 1
 
     def spread(self, cases: slice) -> Array:  # noqa: ARG002
         """Standard deviations of noise that is added to the locations of some observations, (S,

@@ -31,42 +31,14 @@ from dualview.behaviors.families.base import (
     Rows,
     Users,
 )
+from dualview.behaviors.families.levels import LevelProbabilities, Levels
 from dualview.behaviors.families.logit import expected_probability
-from dualview.checks import as_array, checked_probability, draws_generator
+from dualview.checks import checked_probability
 from dualview.errors import InputError
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 from dualview.numerics.slice_sampling import slice_sample
 from dualview.numerics.streams import stream_of
-
-
-@dataclass(frozen=True)
-class Levels:
-    """Ordered levels: their names, and the numbers that they count as."""
-
-    names: tuple[str, ...]
-    values: Array
-
-    def places(self, outcomes: Any) -> NDArray[np.int64]:
-        """Places from 0 of outcomes, which are numbers or names of levels."""
-        given = as_array(outcomes, "y")
-        if given.ndim != 1:
-            raise InputError(
-                f"Levels must be one-dimensional, one per case; got shape {given.shape}."
-            )
-        strange: list[Any]
-        if given.dtype.kind in "biuf":
-            keys = given.astype(float)
-            found = np.minimum(np.searchsorted(self.values, keys), len(self.values) - 1)
-            strange = keys[self.values[found] != keys].tolist()
-        else:
-            place = {name: i for i, name in enumerate(self.names)}
-            names = [str(value) for value in given.tolist()]
-            found = np.array([place.get(name, -1) for name in names], dtype=np.int64)
-            strange = [name for name in names if name not in place]
-        if strange:
-            raise InputError(f"Levels are {', '.join(self.names)}; got {strange[0]!r}.")
-        return np.asarray(found, dtype=np.int64)
 
 
 def log_gap(width: Any) -> Array:
@@ -132,11 +104,9 @@ class OrdinalOutcome(Outcome):
         return LevelMixture(n, n_components, parts, self)
 
 
-class LevelMixture(Mixture):
+class LevelMixture(LevelProbabilities):
     """Probabilities of ordered levels in each of n cases; numbers are those that the levels count
     as."""
-
-    has_gaps = True
 
     def __init__(
         self, n: int, n_components: int, parts: Callable[[slice], Parts], outcome: OrdinalOutcome
@@ -144,17 +114,16 @@ class LevelMixture(Mixture):
         super().__init__(n, n_components, parts)
         self._outcome = outcome
 
+    @property
+    def _levels(self) -> Levels:
+        return self._outcome.levels
+
     def _besides(self, sources: Sequence[Mixture]) -> tuple[Any, ...]:
         outcomes = [own._outcome for own in sources if isinstance(own, LevelMixture)]
         if any(own.levels.names != self.levels for own in outcomes):
             raise InputError("Predictions of different levels cannot be mixed.")
         cut_points = np.concatenate([own.cut_points for own in outcomes])
         return (OrdinalOutcome(cut_points, self._outcome.levels),)
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """Names of the levels, the lowest first."""
-        return self._outcome.levels.names
 
     @cached_property
     def probabilities(self) -> Array:
@@ -177,10 +146,6 @@ class LevelMixture(Mixture):
         return result
 
     @property
-    def _cumulative(self) -> Array:
-        return np.cumsum(self.probabilities, axis=1)
-
-    @property
     def mean(self) -> Array:
         """Expected value of each case."""
         return np.asarray(self.probabilities @ self._outcome.levels.values)
@@ -195,12 +160,6 @@ class LevelMixture(Mixture):
         """The level that has this probability at or below it."""
         probability = checked_probability(probability, "A quantile's")
         place = (self._cumulative < probability - 1e-12).sum(axis=1)
-        return np.asarray(self._outcome.levels.values[np.minimum(place, len(self.levels) - 1)])
-
-    def draws(self, n: int = 1000, *, seed: int = 0) -> Array:
-        """n independent levels of each case, (n, cases)."""
-        uniforms = draws_generator(n, seed, self._n * len(self.levels)).random((n, self._n))
-        place = (uniforms[..., None] > self._cumulative[None]).sum(axis=-1)
         return np.asarray(self._outcome.levels.values[np.minimum(place, len(self.levels) - 1)])
 
     def log_density(self, y: ArrayLike) -> Array:
@@ -223,12 +182,6 @@ class LevelMixture(Mixture):
             chances = weights / weights.sum(axis=0) * expected_probability(away, sds)[0]
             result[cases] = chances.sum(axis=0)
         return result
-
-    def _places(self, y: ArrayLike) -> NDArray[np.int64]:
-        place = self._outcome.levels.places(y)
-        if len(place) != self._n:
-            raise InputError(f"y must have one level per case, {self._n}; got {len(place)}.")
-        return place
 
     def _tails(self, y: ArrayLike) -> tuple[Array, Array]:
         place, n_cuts, one = self._places(y), len(self.levels) - 1, np.ones(self._n)

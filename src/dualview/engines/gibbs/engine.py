@@ -66,7 +66,9 @@ class GibbsEngine(Engine):
         latent, params = (None, {}) if model.likelihood is None else model.likelihood.start(rng)
         z = z.astype(np.int64)
         labels = LabelsByView.agreeing(z, [prior.start for prior in model.agreements])
-        state = State(labels, model.partition.start_alpha, {}, latent, params)
+        partition = model.partition
+        discount = None if partition.discount_prior is None else partition.start_discount
+        state = State(labels, partition.start_alpha, {}, latent, params, discount)
         vectors = model.vectors(state)
         views = {
             name: view.start(rng, vectors[name], z, n_components)
@@ -136,7 +138,7 @@ class GibbsEngine(Engine):
             own, vectors = model.views["behavior"], state.latent.copy()
             views.append(own.record(state.views["behavior"], vectors, np.empty((0, n_users))))
         n_auxiliary = self.n_auxiliary if model.partition.n_components is None else 0
-        counts, record = state.counts, model.partition.record(state.alpha)
+        counts, record = state.counts, model.partition.record(state.alpha, state.discount)
         return WorkingState(
             _working_labels(model, state.labels, len(views)),
             counts,
@@ -397,7 +399,9 @@ def _after(
         views["behavior"].component_parts["means"][working.z] = latent
     own, alpha = working.labels, float(working.partition.alpha)
     labels = LabelsByView(own.z, own.agrees.astype(np.bool_), own.shares)
-    return State(labels, alpha, views, latent, params)
+    learns = model.partition.discount_prior is not None
+    discount = float(working.partition.discount) if learns else None
+    return State(labels, alpha, views, latent, params, discount)
 
 
 def _check(model: Model, working: WorkingState, collapsed: int) -> None:

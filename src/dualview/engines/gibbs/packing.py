@@ -1,9 +1,9 @@
 """What is kept of a state: a row of numbers for each draw, its labels and who agrees, and a row for
 each of its components.
 
-The row of a draw: α, the noise, ln p(data, state), the number of clusters; coefficients (C,); what
-each view's components share, view after view; latent vectors (U, q). The row of a component: its
-users, then what each view has of it. ``record_of`` takes the rows apart.
+The row of a draw: α, the discount, the noise, ln p(data, state), the number of clusters;
+coefficients (C,); what each view's components share, view after view; latent vectors (U, q). The
+row of a component: its users, then what each view has of it. ``record_of`` takes the rows apart.
 """
 
 import math
@@ -17,7 +17,7 @@ from dualview.chains.storage import Record, labels_by_name
 from dualview.model import Model
 from dualview.numerics.compiling import compiled, standalone
 from dualview.numerics.linalg import put
-from dualview.partitions.verbs import concentration, log_density
+from dualview.partitions.verbs import concentration, discount, log_density
 from dualview.views.verbs import (
     base_widths,
     component_widths,
@@ -26,7 +26,7 @@ from dualview.views.verbs import (
     put_components,
 )
 
-N_SCALARS = 4
+N_SCALARS = 5
 
 
 class Pack(NamedTuple):
@@ -125,8 +125,9 @@ def pack(draw, kept, state, conjugate):
         for u in range(labels.z.shape[1]):
             kept.agrees[draw, g, u] = labels.agrees[g, u] == 1
     row = kept.rows[draw]
-    row[0], row[1], row[2], row[3] = (
+    row[0], row[1], row[2], row[3], row[4] = (
         concentration(state.partition),
+        discount(state.partition),
         state.terms.precision[0],
         log_joint(state, conjugate),
         n_clusters,
@@ -148,13 +149,15 @@ def pack(draw, kept, state, conjugate):
 def record_of(model: Model, kept: Pack, n_draws: int) -> Record:
     """The first draws of a pack by name."""
     take = _Columns(kept.rows[:n_draws])
-    alpha, noise, log_joint, n_clusters = (take(()) for _ in range(N_SCALARS))
+    alpha, discounts, noise, log_joint, n_clusters = (take(()) for _ in range(N_SCALARS))
     fixed: dict[str, NDArray[Any]] = {
         "n_clusters": n_clusters.astype(np.int64),
         "log_joint": log_joint,
     }
     if model.partition.has_alpha:
         fixed["alpha"] = alpha
+    if model.partition.discount_prior is not None:
+        fixed["discount"] = discounts
     if model.likelihood is not None:
         coefficients = take((model.likelihood.n_coefficients,))
         fixed |= {

@@ -1,6 +1,7 @@
 """Independent draws from q: states of the model, and how far q is from the posterior at them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +18,11 @@ Array = NDArray[np.float64]
 
 
 class Drawn(NamedTuple):
-    """n draws from q but for the clusters of users: α (n,), ln weights (n, K), each view's states,
-    and the latent vectors."""
+    """n draws from q but for the clusters of users: α (n,), discounts (n,), ln weights (n, K), each
+    view's states, and the latent vectors."""
 
     alpha: Array
+    discount: Array
     log_weights: Array
     views: Mapping[str, list[Any]]
     latent: LatentDraws | None
@@ -28,7 +30,7 @@ class Drawn(NamedTuple):
 
 def drawn(rng: np.random.Generator, q: MeanField, n: int) -> Drawn:
     """Draws of everything but z."""
-    alpha, log_weights = q.weights.draws(rng, n)
+    alpha, discount, log_weights = q.weights.draws(rng, n)
     views = {name: list(view.draws(rng, n)) for name, view in q.views.items()}
     latent = None if q.latent is None else q.latent.draws(rng, n)
     if latent is not None and latent.means is not None:
@@ -37,7 +39,7 @@ def drawn(rng: np.random.Generator, q: MeanField, n: int) -> Drawn:
             restored(state.component_parts | state.base_parts | {"means": means})
             for state, means in zip(views["behavior"], latent.means, strict=True)
         ]
-    return Drawn(alpha, log_weights, views, latent)
+    return Drawn(alpha, discount, log_weights, views, latent)
 
 
 def log_importance(q: MeanField, draws: Drawn) -> Array:
@@ -78,7 +80,9 @@ def states(rng: np.random.Generator, q: MeanField, n: int) -> list[State]:
             (None, {}) if draws.latent is None else (draws.latent.latent[i], draws.latent.params[i])
         )
         labels = LabelsByView.agreeing(z)
-        state = State(labels, float(draws.alpha[i]), views, latent, params)
+        learns = q.model.partition.discount_prior is not None
+        discount = float(draws.discount[i]) if learns else None
+        state = State(labels, float(draws.alpha[i]), views, latent, params, discount)
         found.append(_with_components(rng, q, state))
     return found
 
@@ -96,4 +100,4 @@ def _with_components(rng: np.random.Generator, q: MeanField, state: State) -> St
             parts = {part: np.concatenate([values, fresh[part]]) for part, values in parts.items()}
         views[name] = q.model.views[name].restored(parts | own.base_parts)
     labels = LabelsByView.agreeing(z.astype(np.int64))
-    return State(labels, state.alpha, views, state.latent, state.params)
+    return replace(state, labels=labels, views=views)

@@ -436,9 +436,10 @@ def size_checks(rng: np.random.Generator, residuals: Residuals, context: Context
         return []
     n_users = residuals.z.shape[1]
     share = [np.bincount(z).max() / n_users for z in residuals.z]
+    discounts = np.zeros(len(share)) if residuals.discount is None else residuals.discount
     null = [
-        np.bincount(context.partition.draw(rng, n_users, alpha)).max() / n_users
-        for alpha in np.repeat(residuals.alpha, 5)
+        np.bincount(context.partition.given(d).draw(rng, n_users, alpha)).max() / n_users
+        for alpha, d in np.repeat([residuals.alpha, discounts], 5, axis=1).T
     ]
     below, up_to = (np.searchsorted(np.sort(null), share, side=side) for side in ("left", "right"))
     # Ties are cut at random.

@@ -36,7 +36,7 @@ class Residuals:
 
     None where there is none. outcomes and replicates are by name: "outcomes", or "outcomes of NAME"
     for each of several behaviors. z (S, U): the clusters. alpha (S,), where there is a
-    concentration.
+    concentration; discount (S,), where one is learned.
     """
 
     z: NDArray[np.int64]
@@ -45,6 +45,7 @@ class Residuals:
     features: Array | None = None
     latent: Array | None = None
     alpha: Array | None = None
+    discount: Array | None = None
 
 
 def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> Residuals:
@@ -55,6 +56,8 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
     found: dict[str, Any] = {"z": post.flat("z")[draws].astype(np.int64)}
     if "alpha" in post:
         found["alpha"] = post.flat("alpha")[draws]
+    if "discount" in post:
+        found["discount"] = post.flat("discount")[draws]
     acting = np.searchsorted(post.components["owner"], draws)[:, None] + post.flat_acts[draws]
     features = features_of(post)
     if features is not None:

@@ -37,6 +37,7 @@ _GROUPS: dict[Group, str] = {
 _IN_WORDS = {
     "n_clusters": "the number of clusters",
     "log alpha": "the concentration alpha",
+    "discount": "the discount",
     "log_joint": "the log joint density",
 }
 

@@ -17,6 +17,7 @@ Group = Literal["predictions", "roles", "parameters"]
 _PARAMETERS = {  # on which outcomes of known users do not depend, given their latent coefficients
     "n_clusters",
     "alpha",
+    "discount",
     "log_joint",
     "agreement",
     "base_mean",

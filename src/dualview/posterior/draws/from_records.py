@@ -94,6 +94,7 @@ def _variables(
         "agreement",
         "n_clusters",
         "alpha",
+        "discount",
         "log_joint",
     )
     variables: Variables = {

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.model import Model
-from dualview.partitions.agreement import LEARNT, Beta
+from dualview.partitions.agreement import LEARNED, Beta
 from dualview.partitions.concentration import log_alpha_prior
 from dualview.posterior.draws.fit_facts import FitFacts
 
@@ -30,6 +30,9 @@ def log_priors(post: FitFacts, model: Model) -> dict[str, Array]:
         found["alpha"] = np.array(
             [log_alpha_prior(alpha, model.partition.alpha_prior) for alpha in post.flat("alpha")]
         )
+    of_discount = model.partition.discount_prior
+    if of_discount is not None and of_discount != LEARNED:
+        found["discount"] = np.array([of_discount.log_density(d) for d in post.flat("discount")])
     for name, view in model.views.items():
         parts = [part for part in view.base_shapes if part != "cells"]
         base, n_draws = post.base(name, parts), post.n_chains * post.n_draws
@@ -42,11 +45,11 @@ def log_priors(post: FitFacts, model: Model) -> dict[str, Array]:
             name: post.flat(name) for name in post.names if name.split(".")[-1] in _OF_LIKELIHOODS
         }
         found |= model.likelihood.log_priors(reported, post.flat_acts)
-    # LEARNT is flat: it adds nothing.
+    # LEARNED is flat: it adds nothing.
     learned = [
         (t, own)
         for t, own in enumerate(model.agreements)
-        if isinstance(own, Beta) and own != LEARNT
+        if isinstance(own, Beta) and own != LEARNED
     ]
     if learned:
         shares = post.flat("agreement").reshape(-1, len(model.agreements))

@@ -308,12 +308,11 @@ class _Maker:
         if self._forecast is None:
             return xr.Dataset()
         everything = slice(0, self._forecast.n)
-        data: dict[str, Any] = {
-            "outcome": (
-                ("chain", "draw", "observation"),
-                self._by_draw(self._forecast.known(everything)),
-            )
-        }
+        dims, each = ("chain", "draw", "observation"), self._forecast.outcome.n_locations
+        locations = self._by_draw(self._forecast.known(everything))
+        if each > 1:
+            dims, locations = (*dims, "level"), locations.reshape(*locations.shape[:2], -1, each)
+        data: dict[str, Any] = {"outcome": (dims, locations)}
         spread = self._forecast.outcome.spread(everything)
         if spread.shape == (len(self._flat_draws), 1):
             data["noise_sd"] = (("chain", "draw"), self._by_draw(spread[:, 0]))

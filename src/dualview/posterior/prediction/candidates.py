@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.records import ClusterNoise, UserNoise
 from dualview.errors import InputError
+from dualview.partitions.priors import PartitionPrior
 from dualview.posterior.posterior import Posterior
 from dualview.posterior.prediction.disagreement import Customers, Rows
 from dualview.posterior.prediction.labels_by_table import LabelsByTable
@@ -27,6 +28,12 @@ _BASE_DRAWS = 20_000  # fresh clusters over all draws of the posterior
 _LEAST_FRESH = 4  # and at least this many per draw
 
 
+def partition_of(post: Posterior) -> PartitionPrior:
+    """The prior over partitions, with the discount of each draw where it is learned."""
+    partition = post.spec.partition_prior
+    return partition.given(post.flat("discount")) if "discount" in post else partition
+
+
 class Candidates(ClusterRows):
     """The clusters a new user may belong to, in all draws: every component of each draw, then fresh
     ones from its base.
@@ -39,13 +46,14 @@ class Candidates(ClusterRows):
     def __init__(self, post: Posterior, seed: int = 0, n_fresh: int | None = None) -> None:
         """n_fresh: of each draw; by default enough for all that is asked of new users."""
         self.post = post
-        table, partition = post.components, post.spec.partition_prior
+        table, partition = post.components, partition_of(post)
         alpha = post.flat("alpha") if partition.has_alpha else np.ones(post.n_chains * post.n_draws)
         n_draws, owner = len(alpha), table["owner"]
         self._partition, self._alpha = partition, alpha
         self._overlap: tuple[NDArray[np.int64], Array] | None = None  # of labels as they were
         self._n_clusters = np.bincount(owner, weights=table["count"] > 0, minlength=n_draws)
-        new_weight = self.new_weight(np.zeros(n_draws))
+        self._n_customers = np.bincount(owner, weights=table["count"], minlength=n_draws)
+        new_weight = self.new_weight(np.zeros(n_draws), np.zeros(n_draws))
         if n_fresh is None:
             n_fresh = max(_LEAST_FRESH, -(-_BASE_DRAWS // n_draws))
         super().__init__(owner, n_draws, n_fresh if new_weight.any() else 0)
@@ -66,20 +74,22 @@ class Candidates(ClusterRows):
         )
         self.link = LinkRows(post, self, self.features)
 
-    def new_weight(self, n_opened: Array) -> Array:
-        """What a new cluster weighs in each draw (N,), after n_opened (N,) others were opened."""
-        return np.asarray(
-            self._partition.new_weight(self._alpha, self._n_clusters + n_opened), dtype=float
+    def new_weight(self, n_opened: Array, n_joined: Array) -> Array:
+        """What a new cluster weighs in each draw (N,), after n_opened (N,) others were opened and
+        n_joined (N,) customers have come."""
+        weight = self._partition.new_weight(
+            self._alpha, self._n_clusters + n_opened, self._n_customers + n_joined
         )
+        return np.asarray(weight, dtype=float)
 
-    def customers(self, weight: Array, total: Array) -> Customers | None:
-        """How new users act who look like rows of this weight (R,), of this total (N,) in each
-        draw; None if as they look."""
+    def customers(self, weight: Array) -> Customers | None:
+        """How new users act who look like rows of this weight (R,); None if as they look."""
         if self.share is None:
             return None
-        new = [self.new_weight(np.full(self.n_draws, n)) / max(self.n_fresh, 1) for n in (0.0, 1.0)]
+        one = np.ones(self.n_draws)
+        new = [self.new_weight(n * one, one) for n in (0.0, 1.0)]
         return Customers.of(
-            Rows(self.draw, self.first, self.known, self.offset, self.share), weight, total, new
+            Rows(self.draw, self.first, self.known, self.offset, self.share), weight, new
         )
 
     @cached_property

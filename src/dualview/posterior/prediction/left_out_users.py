@@ -92,11 +92,12 @@ def user_densities(post: Posterior, behavior: Behavior | None) -> UserDensities:
 
 class Others(NamedTuple):
     """What rows weigh without a user: weight (R,), fresh rows included; total (S,) of each draw;
-    n_gone (S,) clusters gone."""
+    n_gone (S,) clusters gone; n_joined (S,) customers more, which is less than 0."""
 
     weight: Array
     total: Array
     n_gone: NDArray[np.int64]
+    n_joined: NDArray[np.int64]
 
 
 class LeftOutRows:
@@ -125,16 +126,20 @@ class LeftOutRows:
         n_left = self._all.weight[self._kept] - offset - own
         gone = known & (own > 0.0) & (n_left < 0.5)
         n_gone = np.bincount(self._draw[gone], minlength=len(self._chosen))
-        weight = np.where(known, n_left + offset, self._new_weight(-n_gone)[self._draw])
+        n_left_customers = -1 - (~agrees).astype(np.int64)
+        new = self._new_weight(-n_gone, n_left_customers) / max(self._all.n_fresh, 1)
+        weight = np.where(known, n_left + offset, new[self._draw])
         if self._all.n_fresh:  # clusters that nobody is in do not exist
             weight[gone] = 0.0
-        return Others(weight, np.add.reduceat(weight, self._first), n_gone)
+        total = np.add.reduceat(weight, self._first)
+        return Others(weight, total, n_gone, n_left_customers)
 
-    def _new_weight(self, n_opened: NDArray[np.integer]) -> Array:
-        """What each fresh row weighs in the draws (S,) once this many clusters more are there."""
-        opened = np.zeros(self._all.n_draws)
-        opened[self._chosen] = n_opened
-        return self._all.new_weight(opened)[self._chosen] / max(self._all.n_fresh, 1)
+    def _new_weight(self, n_opened: NDArray[np.integer], n_joined: NDArray[np.integer]) -> Array:
+        """What a new cluster weighs in the draws (S,) once this many clusters and customers more
+        are there."""
+        opened, joined = np.zeros((2, self._all.n_draws))
+        opened[self._chosen], joined[self._chosen] = n_opened, n_joined
+        return self._all.new_weight(opened, joined)[self._chosen]
 
     def log_weights(self, others: Others) -> Array:
         """ln of the prior weight of each row."""
@@ -148,9 +153,8 @@ class LeftOutRows:
             return log_looks
         offset, share = (part[self._chosen] for part in (self._all.offset, self._all.share))
         rows = Rows(self._draw, self._first, self._all.known[self._kept], offset, share)
-        customers = Customers.of(
-            rows, others.weight, others.total, [self._new_weight(n - others.n_gone) for n in (0, 1)]
-        )
+        new = [self._new_weight(n - others.n_gone, 1 + others.n_joined) for n in (0, 1)]
+        customers = Customers.of(rows, others.weight, new)
         return np.asarray(customers.acting(log_looks[None])[0])
 
     def log_features(self, x: Features | None, n_users: int) -> Iterator[tuple[int, Array]]:

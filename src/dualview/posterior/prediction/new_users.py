@@ -60,19 +60,22 @@ class Arrivals:
     def __init__(self, rows: Candidates) -> None:
         self._rows = rows
         self.weight, self.total, self._vacant = rows.weight.copy(), rows.total.copy(), ~rows.known
-        self._n_opened = np.zeros(rows.n_draws)
+        self._n_opened, self._n_joined = np.zeros((2, rows.n_draws))
 
     def seat(self, chosen: NDArray[np.int64], arrives: NDArray[np.bool_]) -> None:
         """One more customer in the rows chosen (N,), in those draws in which one arrives (N,)."""
         rows, seats = self._rows, chosen[arrives]
-        new = self._vacant[seats]
-        self.weight[seats] = np.where(new, 1.0 + rows.offset[arrives], self.weight[seats] + 1.0)
+        opens = self._vacant[seats]
+        self.weight[seats] = np.where(opens, 1.0 + rows.offset[arrives], self.weight[seats] + 1.0)
         self._vacant[seats] = False
-        self._n_opened[arrives] += new
+        self._n_opened[arrives] += opens
         n_vacant = np.bincount(rows.draw[self._vacant], minlength=rows.n_draws)
-        by_draw = rows.new_weight(self._n_opened) / np.maximum(n_vacant, 1)
+        self._n_joined += arrives
+        new = rows.new_weight(self._n_opened, self._n_joined)
+        by_draw = new / np.maximum(n_vacant, 1)
         self.weight[self._vacant] = by_draw[rows.draw[self._vacant]]
-        self.total += arrives
+        known = np.where(self._vacant, 0.0, self.weight)
+        self.total = np.add.reduceat(known, rows.first) + new
 
     def act(self, rng: np.random.Generator, looks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows (N,) by behavior of users who look like these (N,) and have been seated
@@ -141,7 +144,7 @@ class NewUsers:
         self._evidence = evidence
         self._looks = Looks(candidates, x, n_users) if looks is None else looks
         self._warned, self._looked_at = False, np.zeros(n_users, dtype=np.bool_)
-        self._customers = candidates.customers(candidates.weight, candidates.total)
+        self._customers = candidates.customers(candidates.weight)
         n_dims = candidates.latent.n_dims
         n_rows, n_numbers = len(candidates), 1 + n_dims + n_dims**2
         self._features: Kept[Array] = Kept(_KEPT // n_rows)

@@ -155,11 +155,13 @@ def replace_auxiliary(chosen, counts, auxiliary):
 
 
 @in_place
-def weigh_columns(n_clusters, weights, state):
-    """In place: what every column weighs before likelihoods; n_clusters without the user at
-    hand."""
+def weigh_columns(n_clusters, n_customers, weights, state):
+    """In place: what every column weighs before likelihoods; clusters and customers are counted
+    without the user at hand."""
     counts, partition, n_auxiliary = state.counts, state.partition, state.n_auxiliary
-    new = new_weight(n_clusters, partition) / n_auxiliary if n_auxiliary > 0 else 0.0
+    new = 0.0
+    if n_auxiliary > 0:
+        new = new_weight(n_clusters, n_customers, partition) / n_auxiliary
     for c in range(counts.shape[0]):
         if counts[c] < 0:
             weights[c] = 0.0
@@ -199,9 +201,9 @@ class Scratch(NamedTuple):
 
     evidence (G, C): ln p of the vectors of each group, and of the observations in the first, but
     for factors (C,) of the latter. message: what the user's observations say of its latent vector.
-    tally (2,): the numbers of free columns and of clusters, as they change. With one group of views
-    a user's turn has one part: evidence then is the exponents and factors are the weights, in the
-    same memory.
+    tally (3,): the numbers of free columns, of clusters and of customers, as they change. With one
+    group of views a user's turn has one part: evidence then is the exponents and factors are the
+    weights, in the same memory.
     """
 
     weights: NDArray[np.float64]
@@ -226,7 +228,7 @@ def gather(u, log_likelihood, offset, scratch, state):
         for c in range(evidence.shape[1]):
             evidence[g, c] = log_likelihood[g, c, u - offset]
     if evidence.shape[0] == 1:
-        weigh_columns(scratch.tally[1], factors, state)
+        weigh_columns(scratch.tally[1], scratch.tally[2], factors, state)
     else:
         for c in range(factors.shape[0]):
             factors[c] = 1.0 if counts[c] >= 0 else 0.0
@@ -254,7 +256,7 @@ def weigh_part(u, alone, other, scratch, state):
     evidence, factors = scratch.evidence, scratch.factors
     if evidence.shape[0] == 1:
         return n_columns
-    weigh_columns(scratch.tally[1], weights[:n_columns], state)
+    weigh_columns(scratch.tally[1], scratch.tally[2], weights[:n_columns], state)
     moving = other if alone else 0
     for c in range(n_columns):
         exponents[c] = evidence[moving, c]
@@ -313,6 +315,7 @@ def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, parts, scratch, 
             freed = leave(rng, own, counts, auxiliary) >= 0
             tally[0] += freed
             tally[1] -= counts[own] == 0
+            tally[2] -= 1
             if freed and is_marginal(state):
                 retire_each(own, state.views)
                 rescore(log_likelihood, offset, u, end, own, labels.groups, observed)
@@ -334,6 +337,7 @@ def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, parts, scratch, 
                     rescore(log_likelihood, offset, u, end, fresh, labels.groups, observed)
                     is_stale = True
             counts[chosen] += 1
+            tally[2] += 1
         if other > 0:
             agrees[other - 1, u] = 1 if chosen == n_columns else 0
         if chosen == n_columns:
@@ -392,11 +396,12 @@ def assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, parts, sc
 
 @compiled
 def tally_of(counts):
-    """The numbers of free columns and of columns that have customers, (2,)."""
-    tally = np.zeros(2, dtype=np.int64)
+    """The numbers of free columns, of columns that have customers, and of customers, (3,)."""
+    tally = np.zeros(3, dtype=np.int64)
     for c in range(counts.shape[0]):
         tally[0] += counts[c] < 0
         tally[1] += counts[c] > 0
+        tally[2] += max(counts[c], 0)
     return tally
 
 

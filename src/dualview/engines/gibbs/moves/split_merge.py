@@ -416,6 +416,7 @@ def split_and_merge(rng, n_moves, state):
     proposal = new_proposal(labels.z.shape[0], labels.z.shape[1])
     sizes, counts = proposal.sizes, count_columns(n_columns, proposal.part, labels)
     n_agreeing, n_clusters = counts.agreeing.sum(), (counts.customers > 0).sum()
+    n_customers = counts.customers.sum()
     if n_agreeing < 2:
         return n_splits, n_merges
     splits = split_start_by(labels.z, state.counts, labels.groups, state.views)
@@ -445,7 +446,8 @@ def split_and_merge(rng, n_moves, state):
         for s in new:
             propose_by(rng, s, sizes.users[:, s], groups, splits)
             weights[s] = log_weight(s, s, sizes, whole, groups, partition, splits)
-        another = log_another(n_clusters if splitting else n_clusters - 1, partition)
+        n_others = n_clusters if splitting else n_clusters - 1
+        another = log_another(n_others, n_customers, partition)
         ratio = another + weights[0] + weights[1] - weights[2]
         ratio += math.log(chance * (sizes.agreeing[2] - 1.0) / sizes.agreeing[1])
         # A split still lacks c, and a merge q_z. Both are at most 1, so what is refused without

@@ -76,7 +76,7 @@ class ShardedModel(Model):
         view, own = self.views["features"], state.views["features"]
         parts = self.users.over(_log_likelihood, lambda users: (view, own, state.z[users]))
         nobody = np.empty(0, dtype=np.int64)
-        total = self.partition.log_density(state.counts, state.alpha)
+        total = self.partition.log_density(state.counts, state.alpha, state.discount)
         total += view.log_joint(
             own, np.empty((0, own.component_parts["means"].shape[1])), nobody
         ) + sum(parts)
