@@ -17,6 +17,7 @@ from dualview.behaviors.ids import Numbers, Rows
 from dualview.behaviors.leave_one_out import LeaveOneOut, LeftOutPart
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
+from dualview.behaviors.likelihoods.metropolis import RowDensity
 from dualview.behaviors.records import (
     Array,
     Evidence,
@@ -202,6 +203,31 @@ class Likelihood(ABC):
         """
         raise self._lacks("with_offset", "cannot have effects outside the mixture")
 
+    @property
+    def held(self) -> bool:
+        """Whether a sweep holds its observations where they are, since they have no normal form; no
+        by default.
+
+        Then it has ``density``, and ``log_table`` for clusters whose users share a vector.
+        """
+        return False
+
+    def density(self, latent: Array, params: Params) -> RowDensity | None:  # noqa: ARG002
+        """The density of its observations given their locations, in the order of its terms, where
+        they are held; None by default."""
+        return None
+
+    def log_table(
+        self,
+        vectors: Array,  # noqa: ARG002
+        params: Params,  # noqa: ARG002
+        users: slice,  # noqa: ARG002
+        shift: Array | None = None,  # noqa: ARG002
+    ) -> Array:
+        """ln p(observations of some users | each of the vectors (C, q)), (users, C); shift (U, q)
+        is added to the vectors."""
+        raise self._lacks("log_table", "cannot have clusters whose users share a vector")
+
     def conjugate(self, params: Params) -> tuple[Terms, Conjugate] | None:  # noqa: ARG002
         """Its :class:`Terms` and :class:`Conjugate` where its parameters can be redrawn inside the
         sweep's call, or None.
@@ -268,6 +294,10 @@ class Around(Likelihood):
     @property
     def per_user(self) -> tuple[str, ...]:
         return self.inner.per_user
+
+    @property
+    def held(self) -> bool:
+        return self.inner.held
 
     def _own(self, params: Params) -> Params:
         """The parameters of the likelihood inside."""

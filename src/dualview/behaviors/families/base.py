@@ -279,7 +279,8 @@ class Family(ABC):
 
     Only :meth:`outcome` and :meth:`pull` are needed. The other methods have defaults for a family
     without parameters. A family whose outcome has no ``augment`` sets ``has_augmentation`` to
-    False; latent vectors then move by a Metropolis step (``likelihoods.metropolis``).
+    False; latent vectors then move by a Metropolis step (``likelihoods.metropolis``), and y is an
+    array with a row for each observation.
     """
 
     has_augmentation = True

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.base import Around, Likelihood
+from dualview.behaviors.likelihoods import metropolis
 from dualview.behaviors.likelihoods.logit_location import Locations
 from dualview.behaviors.records import Params, Prior, Recentered
 from dualview.distributions import G, Normal
@@ -222,11 +223,7 @@ class LinkedLikelihood(Around):
     ) -> tuple[Array, Params]:
         """Γ given g, Γ given f, (C13), t, (C14), then the likelihood's own parameters."""
         link, old = self.link, self._slopes(params)
-        effects = self._effects(terms)
-        slopes = draw_slopes(
-            rng, link.law_given_observations(effects, old, terms), old.slopes.shape
-        )
-        terms.residual[:] -= effects @ (slopes - old.slopes).ravel()
+        slopes = self._slopes_given_observations(rng, deviations, params, terms)
         latent = deviations + link.shift(Slopes(slopes, old.precision))
         if not prior.pooled:
             law = link.law_given_latent(latent, prior.z, prior.means, prior.factors, old.precision)
@@ -237,6 +234,32 @@ class LinkedLikelihood(Around):
             rng, latent, self._own(params), terms, prior._replace(shift=shift)
         )
         return latent - shift, own | new.params()
+
+    def _slopes_given_observations(
+        self, rng: np.random.Generator, deviations: Array, params: Params, terms: Terms
+    ) -> Array:
+        """Γ given g; in place on the residual of the terms. By a Metropolis step where observations
+        are held."""
+        old, effects = self._slopes(params), self._effects(terms)
+        density = self.inner.density(self.functions(deviations, params), self._own(params))
+        if density is not None:
+            everybody = np.zeros(len(effects), dtype=np.int64)
+            precision = self.link._prior_precision(old.precision)[None]
+            standing = old.slopes.reshape(1, -1)
+            moved, _ = metropolis.move(rng, density, everybody, effects, standing, precision)
+            return moved.reshape(old.slopes.shape)
+        law = self.link.law_given_observations(effects, old, terms)
+        slopes = draw_slopes(rng, law, old.slopes.shape)
+        terms.residual[:] -= effects @ (slopes - old.slopes).ravel()
+        return slopes
+
+    def log_table(
+        self, vectors: Array, params: Params, users: slice, shift: Array | None = None
+    ) -> Array:
+        """That of the likelihood inside, of f = g + Γ ã."""
+        by_features = self.link.shift(self._slopes(params))
+        whole = by_features if shift is None else shift + by_features
+        return self.inner.log_table(vectors, self._own(params), users, whole)
 
     def _effects(self, terms: Terms) -> Array:
         """Kept from the first time: they depend on the design and the features only."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.likelihoods.conjugate import Conjugate
 from dualview.behaviors.likelihoods.logit_location import Locations
+from dualview.behaviors.likelihoods.metropolis import RowDensity
 from dualview.behaviors.likelihoods.vector_blocks import Block, block_locations, block_prior
 from dualview.behaviors.records import (
     Array,
@@ -212,6 +213,26 @@ class SeveralLikelihoods(Likelihood):
         ((name, part),) = self.parts.items()
         latent, own = drawn(part, own_params(params, name))
         return latent, with_name(own, name)
+
+    @property
+    def held(self) -> bool:
+        return self._single is not None and self._single.held
+
+    def density(self, latent: Array, params: Params) -> RowDensity | None:
+        """That of a single behavior."""
+        if self._single is None:
+            return None
+        (name,) = self.parts
+        return self._single.density(latent, own_params(params, name))
+
+    def log_table(
+        self, vectors: Array, params: Params, users: slice, shift: Array | None = None
+    ) -> Array:
+        """That of a single behavior."""
+        if self._single is None:
+            return super().log_table(vectors, params, users, shift)
+        (name,) = self.parts
+        return self._single.log_table(vectors, own_params(params, name), users, shift)
 
     def relocate(
         self, rng: np.random.Generator, latent: Array, params: Params, locations: Locations

@@ -83,8 +83,6 @@ class UserRows(Likelihood):
         return self.panel.design if n_answers == 1 else np.repeat(self.panel.design, n_answers, 0)
 
     def with_offset(self, offset: Array) -> Self:
-        if not self.family.has_augmentation:
-            raise self._lacks("augment", "cannot have effects outside the mixture")
         _ = self._loads, self._answer_design  # made once for all offsets
         return with_field(self, "offset", offset)
 
@@ -137,8 +135,9 @@ class UserRows(Likelihood):
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
         """The rows as normal observations, by the family's augmentation; without one, held where
         they are."""
-        if not self.family.has_augmentation:
-            return Terms(*self._loads, *metropolis.hold(rng, len(self.panel.user)))
+        density = self.density(latent, params)
+        if density is not None:
+            return Terms(*self._loads, *metropolis.hold(rng, density))
         phi = self._phi(params)
         residual, precision = self.family.augment(rng, self.rows(latent, params), phi)
         return Terms(*self._loads, residual, precision, **self.family.for_sweep(phi))
@@ -231,21 +230,52 @@ class UserRows(Likelihood):
             found["coefficients"] = np.asarray(params["coefficients"])
         return found
 
+    @property
+    def held(self) -> bool:
+        return not self.family.has_augmentation
+
+    def density(self, latent: Array, params: Params) -> metropolis.RowDensity | None:
+        if not self.held:
+            return None
+        rows = self.rows(latent, params)
+        return metropolis.RowDensity(rows.y, rows.eta, self.family.outcome(self._phi(params), rows))
+
+    def log_table(
+        self, vectors: Array, params: Params, users: slice, shift: Array | None = None
+    ) -> Array:
+        """By the density of the rows, (users, C)."""
+        n_users = len(self.panel.starts) - 1
+        first, end, _ = users.indices(n_users)
+        own = slice(int(self.panel.starts[first]), int(self.panel.starts[end]))
+        density = self.density(np.zeros((n_users, self.n_dims)) if shift is None else shift, params)
+        assert density is not None
+        eta = density.eta[own] + vectors @ self.panel.design[own].T
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = density.outcome.log_density(density.y[own], eta, own)
+        table = np.zeros((end - first, len(vectors)))
+        np.add.at(table, self.panel.user[own] - first, found.T)
+        return table
+
     def _moved(
         self, rng: np.random.Generator, latent: Array, params: Params, prior: Prior
     ) -> Array:
-        """Latent vectors after a Metropolis step."""
-        if prior.pooled:
-            raise self._lacks("augment", "cannot be of users who share their cluster's vector")
-        panel, rows = self.panel, self.rows(latent, params)
-        means = prior.means[prior.z] + (0.0 if prior.shift is None else prior.shift)
-        precisions = (prior.factors @ np.swapaxes(prior.factors, 1, 2))[prior.z]
-        rest = rows.eta - panel.expected(latent)
-        outcome = self.family.outcome(self._phi(params), rows)
-        target = metropolis.Target(
-            means, precisions, panel.user, panel.design, rest, rows.y, outcome
-        )
-        return metropolis.step(rng, target, latent)
+        """Latent vectors after a Metropolis step; that of the users of a cluster, where they share
+        it, as one."""
+        density, panel = self.density(latent, params), self.panel
+        assert density is not None
+        shift = np.zeros_like(latent) if prior.shift is None else prior.shift
+        precisions = prior.factors @ np.swapaxes(prior.factors, 1, 2)
+        own = latent - shift
+        rest = density.eta - panel.expected(own)
+        rows = panel.design, rest, density.y, density.outcome
+        if not prior.pooled:
+            z = prior.z
+            target = metropolis.Target(prior.means[z], precisions[z], panel.user, *rows)
+            return metropolis.step(rng, target, own) + shift
+        shared = prior.means.copy()
+        shared[prior.z] = own
+        target = metropolis.Target(prior.means, precisions, prior.z[panel.user], *rows)
+        return np.asarray(metropolis.step(rng, target, shared)[prior.z] + shift)
 
     def _lacks(self, ability: str, consequence: str) -> NotImplementedError:
         name = type(self.family).__name__

@@ -9,6 +9,7 @@ q).
 """
 
 import copy
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,11 +29,12 @@ from dualview.behaviors.likelihoods.effects_draw import (
     times,
 )
 from dualview.behaviors.likelihoods.logit_location import Locations
+from dualview.behaviors.likelihoods.metropolis import RowDensity, move
 from dualview.behaviors.records import Array, Params, Prior, Recentered
 from dualview.distributions import Normal
 from dualview.numerics.compiling import compiled
 from dualview.numerics.messages import Terms
-from dualview.numerics.slice_sampling import sampler
+from dualview.numerics.slice_sampling import sampler, slice_sample
 from dualview.numerics.streams import stream_of
 from dualview.units import Whitening
 
@@ -106,6 +108,23 @@ class GroupSpread(NamedTuple):
         )
         growth = sd / self.sd
         residual -= (growth - 1.0) * by_group
+        own = self._replace(sd=sd).given_effects(growth * effects)
+        return growth, math.exp(draw_log_tau(stream_of(rng), own))
+
+    def redraw_held(
+        self, rng: np.random.Generator, effects: Array, by_group: Array, density: RowDensity
+    ) -> tuple[float, float]:
+        """:meth:`redraw` from the density of rows that have no normal form."""
+        prior = self.given_effects(effects)._replace(n_effects=0.0, squares=0.0)
+
+        def log_density(x: float) -> float:
+            return (
+                float(log_tau_density(x, prior))
+                + density.moved((math.exp(x) / self.sd - 1.0) * by_group).total
+            )
+
+        sd = math.exp(slice_sample(rng, log_density, math.log(self.sd), _WIDTH))
+        growth = sd / self.sd
         own = self._replace(sd=sd).given_effects(growth * effects)
         return growth, math.exp(draw_log_tau(stream_of(rng), own))
 
@@ -184,6 +203,23 @@ class EffectPrior(NamedTuple):
             growth, sds[group] = spread.redraw(rng, effects[own], added(own), weights, residual)
             effects[own] *= growth
 
+    def redraw_held_spreads(
+        self,
+        rng: np.random.Generator,
+        effects: Array,
+        sds: Array,
+        added: Callable[[slice], Array],
+        density: RowDensity,
+    ) -> None:
+        """:meth:`redraw_spreads` from the density of rows that have no normal form, at their
+        locations."""
+        for group in range(len(self.scales)):
+            own = slice(int(self.bounds[group]), int(self.bounds[group + 1]))
+            spread, by_group = GroupSpread(float(sds[group]), float(self.scales[group])), added(own)
+            growth, sds[group] = spread.redraw_held(rng, effects[own], by_group, density)
+            effects[own] *= growth
+            density = density.moved((growth - 1.0) * by_group)
+
 
 class Confounded(NamedTuple):
     """Vectors v (R, q) and effects d (R, n_columns) with X v = D d: what of the latent design
@@ -224,6 +260,42 @@ class Confounded(NamedTuple):
         """A step (q,) of all latent vectors, and the effects after it."""
         step = law.draw(rng)
         return step @ self.vectors, effects - step @ self.effects
+
+
+class EffectBlock(NamedTuple):
+    """Effects that move at once, given the others and the latent vectors: those of own. Where every
+    row has one of them at most, owner (n,) says which, and they are independent; else there is one
+    owner, of all. design (n, C): what the owner's effects count for."""
+
+    own: slice
+    owner: NDArray[np.int64]
+    design: Array
+
+    @classmethod
+    def of(cls, design: SparseDesign, own: slice) -> "EffectBlock":
+        """Some columns of a design."""
+        rows, entries = np.nonzero((design.columns >= own.start) & (design.columns < own.stop))
+        n, place = len(design.columns), design.columns[rows, entries] - own.start
+        values = design.values[rows, entries]
+        owner = np.zeros(n, dtype=np.int64)
+        if len(np.unique(rows)) == len(rows):
+            single = np.zeros((n, 1))
+            owner[rows], single[rows, 0] = place, values
+            return cls(own, owner, single)
+        dense = np.zeros((n, own.stop - own.start))
+        np.add.at(dense, (rows, place), values)
+        return cls(own, owner, dense)
+
+    def move(
+        self, rng: np.random.Generator, density: RowDensity, effects: Array, precision: Array
+    ) -> tuple[Array, RowDensity]:
+        """The effects (C,), a priori N(0, diag(precision)⁻¹), after a Metropolis step, and the
+        rows."""
+        n_each = self.design.shape[1]
+        standing, each = effects.reshape(-1, n_each), precision.reshape(-1, n_each)
+        precisions = each[:, :, None] * np.eye(n_each)
+        moved, density = move(rng, density, self.owner, self.design, standing, precisions)
+        return moved.ravel(), density
 
 
 class EffectUnits(NamedTuple):
@@ -332,6 +404,9 @@ class WithEffects(Around):
     ) -> tuple[Array, Params]:
         """Effects and latent vectors together, (C20), how much effects vary, then what the
         likelihood inside has."""
+        density = self.density(latent, params)
+        if density is not None:
+            return self._redraw_held(rng, latent, params, terms, prior, density)
         sds, standing = (
             np.array(params["group_sd"], dtype=float),
             Drawn(latent, self.effects(params)),
@@ -344,17 +419,62 @@ class WithEffects(Around):
             if len(terms.precision) > 1
             else np.full(len(terms.residual), terms.precision[0])
         )
+        added = self._added(effects)
+        self.prior.redraw_spreads(rng, effects, sds, added, weights, terms.residual)
+        mine = self._params(effects, sds)
+        inner = self.inner.with_offset(times(self.design, effects))
+        latent, own_params = inner.redraw(rng, latent, self._own(params), terms, prior)
+        return latent, own_params | mine
+
+    def _redraw_held(
+        self,
+        rng: np.random.Generator,
+        latent: Array,
+        params: Params,
+        terms: Terms,
+        prior: Prior,
+        density: RowDensity,
+    ) -> tuple[Array, Params]:
+        """Effects given latent vectors, block after block by Metropolis steps, and how much they
+        vary; then what the likelihood inside has, latent vectors included."""
+        effects, sds = self.effects(params).copy(), np.array(params["group_sd"], dtype=float)
+        precision = self.prior_precision(sds)
+        for block in self._blocks:
+            effects[block.own], density = block.move(
+                rng, density, effects[block.own], precision[block.own]
+            )
+        self.prior.redraw_held_spreads(rng, effects, sds, self._added(effects), density)
+        inner = self.inner.with_offset(times(self.design, effects))
+        latent, own_params = inner.redraw(rng, latent, self._own(params), terms, prior)
+        return latent, own_params | self._params(effects, sds)
+
+    def _added(self, effects: Array) -> Callable[[slice], Array]:
+        """What the effects in a slice add to the locations, (n,)."""
 
         def added(own: slice) -> Array:
             alone = np.zeros_like(effects)
             alone[own] = effects[own]
             return times(self.design, alone)
 
-        self.prior.redraw_spreads(rng, effects, sds, added, weights, terms.residual)
-        mine = self._params(effects, sds)
-        inner = self.inner.with_offset(times(self.design, effects))
-        latent, own_params = inner.redraw(rng, latent, self._own(params), terms, prior)
-        return latent, own_params | mine
+        return added
+
+    @cached_property
+    def _blocks(self) -> list["EffectBlock"]:
+        """Common coefficients, then the effects of each group."""
+        ends = itertools.pairwise([0, *map(int, self.bounds)])
+        return [EffectBlock.of(self.design, slice(*own)) for own in ends if own[1] > own[0]]
+
+    def density(self, latent: Array, params: Params) -> RowDensity | None:
+        """That of the likelihood inside."""
+        inner, own = self._inside(params)
+        return inner.density(latent, own)
+
+    def log_table(
+        self, vectors: Array, params: Params, users: slice, shift: Array | None = None
+    ) -> Array:
+        """That of the likelihood inside."""
+        inner, own = self._inside(params)
+        return inner.log_table(vectors, own, users, shift)
 
     def log_density(self, latent: Array, params: Params) -> float:
         """ln p(observations, parameters | latent) up to a constant, (M17) and (M18)."""

@@ -9,6 +9,7 @@ likelihoods of their observations, and their latent vectors given the clusters, 
 for some on one thread and for some on another.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,8 +66,13 @@ def redraw_components(rng: Any, state: WorkingState) -> WorkingState:
     return state._replace(views=(*views, latent))
 
 
-def assign(rng: Any, state: WorkingState) -> WorkingState:
-    """``moves.assignment.run``."""
+# In place: add what the observations of users from one to another say about columns to their log
+# likelihoods, which begin with the user at offset.
+Tell = Callable[[Any, int, int, int, Any, WorkingState], None]
+
+
+def assign(rng: Any, state: WorkingState, tell: Tell | None = None) -> WorkingState:
+    """``moves.assignment.run``. tell: for users who share vectors, which no message speaks of."""
     if len(state.terms.gram) > assignment.BLOCK:
         raise ValueError("terms with a gram matrix are for users who fit in one block")
     state = state._replace(outcome=Outcome.none())
@@ -74,7 +80,15 @@ def assign(rng: Any, state: WorkingState) -> WorkingState:
     for first, end in blocks_of(len(state.z)):
         log_likelihood = log_likelihood_of(state, first, end)
         if state.tabulated:
-            state = _assign_independent(rng, log_likelihood, first, auxiliary, state)
+            for part in range(assignment.room(len(state.labels.z))):
+                if part > 0:
+                    log_likelihood = log_likelihood_of(state, first, end)
+                state = _assign_independent(
+                    rng, log_likelihood, first, auxiliary, part, state, tell or tell_by_messages
+                )
+                if state.outcome.user_without_weight >= 0:
+                    break
+            _draw_latents_of(rng, first, end, state)
         else:
             state = assignment.assign_block(rng, log_likelihood, first, auxiliary, state)
         if state.outcome.user_without_weight >= 0:
@@ -94,47 +108,73 @@ def log_likelihood_of(state: WorkingState, first: int, end: int) -> Any:
 
 
 def _assign_independent(
-    rng: Any, log_likelihood: Any, first: int, auxiliary: Any, state: WorkingState
+    rng: Any,
+    log_likelihood: Any,
+    first: int,
+    auxiliary: Any,
+    part: int,
+    state: WorkingState,
+    tell: Tell,
 ) -> WorkingState:
-    """What observations say about clusters, z in turn, then latent vectors, on a thread for each
-    half.
+    """What observations say about clusters, then one part of the turn of every user.
 
-    Log likelihoods hold what observations say, so auxiliary components keep their means.
+    Log likelihoods hold what observations say, so auxiliary components keep their means, and a
+    turn ends where a cluster is opened.
     """
     u, end = first, first + log_likelihood.shape[2]
-    middle = first + log_likelihood.shape[2] // 2
-    halves = [(first, middle), (middle, end)]
-
-    def tell(columns: Any) -> None:
-        def one(half: tuple[int, int]) -> None:
-            tabulate(log_likelihood, first, max(half[0], u), max(half[1], u), columns, state)
-
-        list(parallel.apply(one, halves))
-
-    tell(np.arange(len(state.counts)))
+    tell(log_likelihood, first, u, end, np.arange(len(state.counts)), state)
     while True:
         n_before = state.outcome.n_opened
-        u, outcome = assignment.assign(rng, u, end, log_likelihood, first, auxiliary, state)
+        u, outcome = assignment.assign(
+            rng, u, end, log_likelihood, first, auxiliary, (part, part + 1), state
+        )
         state = state._replace(outcome=outcome._replace(n_opened=n_before + outcome.n_opened))
-        if outcome.user_without_weight >= 0:
+        if outcome.user_without_weight >= 0 or u == end:
             return state
-        if u == end:
-            break
         if state.counts.min() >= 0:
             state, log_likelihood = grown(state), assignment.widened(log_likelihood)
         for column in auxiliary:  # one of them is new
             assignment.rescore(
                 log_likelihood, first, u, end, column, state.labels.groups, state.views[:-1]
             )
-        tell(auxiliary)
-    streams = [split(rng), split(rng)]
-    list(
-        parallel.apply(
-            lambda piece: draw_latents(piece[0], *piece[1], state),
-            list(zip(streams, halves, strict=True)),
-        )
-    )
-    return state
+        tell(log_likelihood, first, u, end, auxiliary, state)
+
+
+def _halves(first: int, end: int) -> list[tuple[int, int]]:
+    middle = first + (end - first) // 2
+    return [(first, middle), (middle, end)]
+
+
+def _draw_latents_of(rng: Any, first: int, end: int, state: WorkingState) -> None:
+    """In place: ``draw_latents`` of a block, a thread for each half."""
+    pieces = list(zip([split(rng), split(rng)], _halves(first, end), strict=True))
+    list(parallel.apply(lambda piece: draw_latents(piece[0], *piece[1], state), pieces))
+
+
+def tell_by_messages(
+    log_likelihood: Any, offset: int, first: int, end: int, columns: Any, state: WorkingState
+) -> None:
+    """What observations say with latent vectors integrated out, on a thread for each half of a
+    block."""
+
+    def one(half: tuple[int, int]) -> None:
+        tabulate(log_likelihood, offset, max(half[0], first), max(half[1], first), columns, state)
+
+    list(parallel.apply(one, _halves(offset, end)))
+
+
+def tell_by_density(log_table: Callable[[Any, slice], Any]) -> Tell:
+    """What observations say given the vectors that users share; log_table(vectors (C, q), users):
+    (users, C)."""
+
+    def tell(
+        log_likelihood: Any, offset: int, first: int, end: int, columns: Any, state: WorkingState
+    ) -> None:
+        used = np.array([column for column in columns if state.counts[column] >= 0])
+        own = log_table(state.views[-1].means[used], slice(first, end))
+        log_likelihood[0, used, first - offset : end - offset] += own.T
+
+    return tell
 
 
 @compiled

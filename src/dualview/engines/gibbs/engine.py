@@ -108,7 +108,8 @@ class GibbsEngine(Engine):
             )
             working, collapsed = done.state, done.collapsed
         else:
-            working, collapsed = run_by_blocks(stream_of(rng), working, steps.MOVES)
+            tell = _tell(model, params)
+            working, collapsed = run_by_blocks(stream_of(rng), working, steps.MOVES, tell)
         _check(model, working, collapsed)
         after = _with_likelihood_redrawn(rng, model, working, params)
         n_clusters = int(np.count_nonzero(working.counts))
@@ -211,12 +212,16 @@ def _working_labels(model: Model, labels: LabelsByView, n_views: int) -> Working
 
 
 def run_by_blocks(
-    rng: NDArray[np.uint64], working: WorkingState, moves: Sequence[steps.Move]
+    rng: NDArray[np.uint64],
+    working: WorkingState,
+    moves: Sequence[steps.Move],
+    tell: blocks.Tell | None = None,
 ) -> tuple[WorkingState, int]:
     """The moves of a step one by one, on threads where they allow it; the state, and the first view
-    that collapsed or −1."""
+    that collapsed or −1. tell: as in ``blocks.assign``."""
     for move in moves:
-        working = _BY_BLOCKS.get(move, move)(rng, working)
+        run = _BY_BLOCKS.get(move, move)
+        working = run(rng, working, tell) if run is blocks.assign else run(rng, working)
     return working, steps.first_collapsed(working.views)
 
 
@@ -262,9 +267,22 @@ def _conjugate(model: Model, state: State) -> tuple[Terms, Conjugate] | None:
     return model.likelihood.conjugate(state.params)
 
 
+def _tell(model: Model, params: Params) -> blocks.Tell | None:
+    """What observations say of clusters whose users share a vector, where they have no normal
+    form."""
+    likelihood = model.likelihood
+    if likelihood is None or not (model.pooled and likelihood.held):
+        return None
+    return blocks.tell_by_density(
+        lambda vectors, users: likelihood.log_table(vectors, params, users)
+    )
+
+
 def _independent(model: Model) -> bool:
-    """Whether users are many and depend on each other through their clusters only: then tables hold
-    what observations say."""
+    """Whether tables hold what observations say: users depend on each other through their clusters
+    only, and are many or have observations without a normal form."""
+    if model.pooled and model.likelihood is not None and model.likelihood.held:
+        return True
     likelihood, many = (
         model.likelihood,
         model.n_users > assignment.BLOCK and not _with_others(model),

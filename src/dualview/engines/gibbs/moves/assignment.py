@@ -70,6 +70,12 @@ def room(n_groups):
 
 
 @inlined
+def all_parts(state):
+    """First and end of the parts of a user's turn."""
+    return 0, room(state.labels.z.shape[0])
+
+
+@inlined
 def is_marginal(state):
     """Whether what can be integrated out of auxiliary components is: where users have one label,
     and latent vectors are integrated out user by user."""
@@ -293,13 +299,13 @@ def any_agrees(u, agrees):
 
 
 @inlined
-def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state):
-    """In place: the labels of a user, part after part. Returns how many clusters it has opened; or
-    what is below 0, where it cannot choose."""
+def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, parts, scratch, state):
+    """In place: the labels of a user, part after part from the first of parts (2,) to their end.
+    Returns how many clusters it has opened; or what is below 0, where it cannot choose."""
     labels, counts, observed = state.labels, state.counts, state.views[:-1]
     z, agrees, tally = labels.z, labels.agrees, scratch.tally
     n_further, n_columns, n_opened, is_stale = agrees.shape[0], counts.shape[0], 0, True
-    for part in range(2 * n_further + 1):
+    for part in range(parts[0], parts[1]):
         alone = part < n_further
         other = part + 1 if alone else part - n_further
         if other == 0 and n_further > 0 and not any_agrees(u, agrees):
@@ -341,9 +347,9 @@ def draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state):
 
 
 @compiled
-def assign(rng, first, end, log_likelihood, offset, auxiliary, state):
+def assign(rng, first, end, log_likelihood, offset, auxiliary, parts, state):
     """In place on log likelihoods, auxiliary columns and state: redraw the labels and f_u of u =
-    first, first + 1, …, (C11) and (C19).
+    first, first + 1, …, (C11) and (C19), by some parts of each user's turn.
 
     Returns the next user and the outcome. It is end when all are done; less when free columns run
     short for that user, when a cluster was opened and log likelihoods hold what observations say,
@@ -356,11 +362,11 @@ def assign(rng, first, end, log_likelihood, offset, auxiliary, state):
     exponents = np.empty(n_columns + 1) if n_groups > 1 else evidence[0]
     message = new_message(n_latent, state.noises.shape[0])
     scratch = Scratch(weights, exponents, evidence, factors, message, tally_of(state.counts))
-    return assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, state)
+    return assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, parts, scratch, state)
 
 
 @in_place
-def assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, state):
+def assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, parts, scratch, state):
     """``assign``, with something to work in."""
     z, groups, terms = state.labels.z, state.labels.groups, state.terms
     observed, latent, message = state.views[:-1], state.views[-1], scratch.message
@@ -370,7 +376,7 @@ def assign_in_turn(rng, first, end, log_likelihood, offset, auxiliary, scratch, 
             scratch.tally[0] < room(z.shape[0]) or (n_opened > 0 and not by_user)
         ):
             return u, Outcome(n_opened, -1, NO_WEIGHT)
-        opened = draw_labels(rng, u, end, log_likelihood, offset, auxiliary, scratch, state)
+        opened = draw_labels(rng, u, end, log_likelihood, offset, auxiliary, parts, scratch, state)
         if opened < 0:
             return u, Outcome(n_opened, u, opened)
         n_opened += opened
@@ -429,7 +435,7 @@ def assign_block(rng, log_likelihood, offset, auxiliary, state):
     u, end = offset, offset + log_likelihood.shape[2]
     while True:
         n_before = state.outcome.n_opened
-        u, outcome = assign(rng, u, end, log_likelihood, offset, auxiliary, state)
+        u, outcome = assign(rng, u, end, log_likelihood, offset, auxiliary, all_parts(state), state)
         outcome = Outcome(n_before + outcome.n_opened, outcome.user_without_weight, outcome.verdict)
         state = with_results(state, state.partition, outcome)
         if outcome.user_without_weight >= 0 or u == end:
