@@ -49,6 +49,7 @@ class Errors(ABC):
     sign changed."""
 
     sd: ClassVar[float]
+    highest_bend: ClassVar[float] = 0.0  # of log_density, where it is not towards an end
     has_augmentation: ClassVar[bool] = False
 
     @abstractmethod
@@ -125,6 +126,7 @@ class LogisticErrors(Errors):
     """Z has the logistic distribution."""
 
     sd = math.pi / math.sqrt(3.0)
+    highest_bend = 0.5
     has_augmentation = True
 
     def log_density(self, z: Array) -> Array:
@@ -272,6 +274,9 @@ class TimeOutcome(QuadratureOutcome):
         slope, bend = self.errors.derivatives(z)
         value = np.log(shape) + self.errors.log_density(z)
         return Bend(np.asarray(value), -shape * slope, shape**2 * bend)
+
+    def highest_bend(self, locations: Array) -> Array:
+        return np.asarray(self.errors.highest_bend * self._shape(locations) ** 2)
 
     def checked(self, y: Any, n: int) -> Array:
         assert self.record is not None
