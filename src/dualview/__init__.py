@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dualview.behaviors.ordinal import OrdinalOutcomes
     from dualview.behaviors.rankings import Rankings
     from dualview.behaviors.shared_outcome import SharedOutcome
+    from dualview.behaviors.survival import SurvivalOutcomes
     from dualview.behaviors.user_regression import UserRegression
     from dualview.columns import Censored, describe_columns
     from dualview.evaluation.calibration import calibrate
@@ -55,6 +56,7 @@ _HOMES = {
     "Rankings": "dualview.behaviors.rankings",
     "Shards": "dualview.shards",
     "SharedOutcome": "dualview.behaviors.shared_outcome",
+    "SurvivalOutcomes": "dualview.behaviors.survival",
     "UserRegression": "dualview.behaviors.user_regression",
     "Variational": "dualview.settings",
     "describe_columns": "dualview.columns",
@@ -91,6 +93,7 @@ __all__ = [
     "Rankings",
     "Shards",
     "SharedOutcome",
+    "SurvivalOutcomes",
     "UserRegression",
     "Variational",
     "__version__",

@@ -385,7 +385,7 @@ def _found(outcome: NDArray[Any]) -> list[Any]:
             f"outcome must hold names or whole numbers; got {fractions[0]:g}. For numbers use "
             "UserRegression."
         )
-    found = np.unique(outcome if outcome.dtype.kind in "iuf" else outcome.astype(str)).tolist()
+    found = list(np.unique(outcome if outcome.dtype.kind in "iuf" else outcome.astype(str)))
     if len(found) > _MOST_LEVELS:
         raise InputError(
             f"outcome has {len(found)} different values, where at most {_MOST_LEVELS} levels make "

@@ -9,6 +9,7 @@ from dualview.behaviors.ordinal import OrdinalOutcomes
 from dualview.behaviors.rankings import Rankings
 from dualview.behaviors.several import SeveralBehaviors
 from dualview.behaviors.shared_outcome import SharedOutcome
+from dualview.behaviors.survival import SurvivalOutcomes
 from dualview.behaviors.user_regression import UserRegression
 from dualview.errors import InputError
 
@@ -21,6 +22,7 @@ KINDS: dict[str, Any] = {
         PairwiseChoices,
         OrdinalOutcomes,
         CategoricalOutcomes,
+        SurvivalOutcomes,
         Rankings,
     )
 }

@@ -12,6 +12,7 @@ _SHORT = {
     "BinaryOutcomes": "binary",
     "OrdinalOutcomes": "ordinal",
     "CategoricalOutcomes": "categorical",
+    "SurvivalOutcomes": "survival",
     "PairwiseChoices": "choices",
     "Rankings": "rankings",
 }

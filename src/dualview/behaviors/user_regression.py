@@ -482,8 +482,14 @@ class UserRegression(PerUser):
             return working(again[0]), working(again[1])
 
         is_open = not np.isfinite([low, high]).all()
-        family = IntervalFamily(self._noise(), is_open, record)
+        family = self._of_intervals(is_open, record)
         return UserRows(panel, family, values=Ends(working(low), working(high), panel.outcome))
+
+    def _of_intervals(
+        self, is_open: bool, record: Callable[[Array], tuple[Array, Array]]
+    ) -> IntervalFamily:
+        """Of numbers that are known to intervals, in working units."""
+        return IntervalFamily(self._noise(), is_open, record)
 
     def _learned(self) -> Family:
         """Of exact numbers."""
