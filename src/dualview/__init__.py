@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dualview.partitions.finite_mixtures import FiniteMixtures
     from dualview.partitions.pitman_yor import PitmanYor
     from dualview.posterior import Posterior, load
+    from dualview.posterior.partition.prior_clusters import prior_clusters
     from dualview.settings import Gibbs, Variational
     from dualview.shards import Shards
     from dualview.units import GaussianPrior
@@ -61,6 +62,7 @@ _HOMES = {
     "fit": "dualview.mixture",
     "from_long": "dualview.inputs.from_long",
     "load": "dualview.posterior",
+    "prior_clusters": "dualview.posterior.partition.prior_clusters",
     "stack": "dualview.evaluation.stacking",
     "write_shards": "dualview.inputs.sharding",
 }
@@ -103,6 +105,7 @@ __all__ = [
     "from_long",
     "load",
     "plots",
+    "prior_clusters",
     "stack",
     "write_shards",
 ]
