@@ -26,6 +26,7 @@ from dualview.errors import InputError
 from dualview.partitions.choice import Process, concentration_of, partition_prior, partition_process
 from dualview.partitions.finite_mixtures import FiniteMixtures
 from dualview.partitions.priors import PartitionPrior
+from dualview.posterior.draws.fit_facts import FitFacts
 
 Array = NDArray[np.float64]
 
@@ -147,6 +148,14 @@ def number_of_clusters(
         for log_share, theta in zip(nodes.log_share, nodes.theta, strict=True):
             found += np.exp(log_share + log_ways + _log_part(n_users, theta, sigma))
     return PriorClusters(n_users, found / found.sum())
+
+
+def prior_of(post: FitFacts) -> PriorClusters | None:
+    """That of the model of a posterior; None where it has one cluster, and where views may
+    disagree, so that users may count twice."""
+    if post.spec.n_clusters == 1 or post.spec.agreement is not None:
+        return None
+    return number_of_clusters(post.spec.partition_prior, post.n_users, np.random.default_rng(0))
 
 
 class Nodes(NamedTuple):
