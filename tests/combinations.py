@@ -111,6 +111,8 @@ MODELS: dict[str, Callable[[Recipe], None]] = {
     "fixed number": parameter(n_clusters=3),
     "one cluster": parameter(n_clusters=1),
     "Pitman-Yor": parameter(n_clusters=dv.PitmanYor(0.3)),
+    "learned discount": parameter(n_clusters=dv.PitmanYor("learned")),
+    "finite mixtures": parameter(n_clusters=dv.FiniteMixtures()),
     "link": parameter(link="linear"),
     "agreement": parameter(agreement="learned"),
     "agreement by table": several(
@@ -491,7 +493,8 @@ _OUTCOMES = tuple(name for name in OUTCOMES if name != "no behavior")
 
 NO_MEANING: list[Refusal] = [
     *_one_of(
-        ("fixed number", "one cluster", "Pitman-Yor"), "A fit has one prior of its partition."
+        ("fixed number", "one cluster", "Pitman-Yor", "learned discount", "finite mixtures"),
+        "A fit has one prior of its partition.",
     ),
     *_one_of(_NOISES, "A regression has one noise."),
     *_one_of(
@@ -678,6 +681,8 @@ COMMAND_LINE: dict[str, str] = {
     "fixed number": "--clusters",
     "one cluster": "--clusters",
     "Pitman-Yor": "--partition",
+    "learned discount": "--partition",
+    "finite mixtures": "--partition",
     "link": "--link",
     "agreement": "--agreement",
     "agreement by table": _PYTHON,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dualview.partitions.finite_mixtures import FiniteMixtures
     from dualview.partitions.pitman_yor import PitmanYor
     from dualview.posterior import Posterior, load
+    from dualview.posterior.partition.prior_clusters import prior_clusters
     from dualview.settings import Gibbs, Variational
     from dualview.shards import Shards
     from dualview.units import GaussianPrior
@@ -63,6 +64,7 @@ _HOMES = {
     "fit": "dualview.mixture",
     "from_long": "dualview.inputs.from_long",
     "load": "dualview.posterior",
+    "prior_clusters": "dualview.posterior.partition.prior_clusters",
     "stack": "dualview.evaluation.stacking",
     "write_shards": "dualview.inputs.sharding",
 }
@@ -106,6 +108,7 @@ __all__ = [
     "from_long",
     "load",
     "plots",
+    "prior_clusters",
     "stack",
     "write_shards",
 ]
