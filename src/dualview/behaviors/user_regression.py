@@ -383,7 +383,7 @@ class UserRegression(PerUser):
         mean = np.linalg.solve(squares, panel.weighted.sum(axis=0))
         weights = np.ones(self.n_observations) if roots is None else roots[self._order] ** 2
         variance = float(np.var(panel.outcome / np.sqrt(weights), ddof=1))
-        covariance = variance * weights.sum() * np.linalg.inv(squares)
+        covariance = variance * weights.sum() * np.linalg.solve(squares, np.eye(self.n_dims))
         return GaussianPrior(mean, 0.5 * (covariance + covariance.T))
 
     def _of_some_users(self) -> Self:
