@@ -127,6 +127,9 @@ OUTCOMES: dict[str, Callable[[Recipe], None]] = {
     "rounded numbers": outcome("rounded"),
     "yes or no": outcome("binary"),
     "ordered levels": outcome("ordinal"),
+    "levels without an order": outcome("categorical"),
+    "times": outcome("survival"),
+    "log-logistic times": outcome("logistic"),
     "choices": outcome("choices"),
     "rankings": outcome("rankings"),
     "several behaviors": several(outcome("numbers"), outcome("binary")),
@@ -295,6 +298,31 @@ class World:
             **self._users(),
             **self._effects(recipe, len(self.x)),
         )
+
+    def _categorical(self, recipe: Recipe, outcomes: bool) -> Any:
+        place = np.where(self.eta + self.noise > 0, 0, 1 + (self.noise > 0))
+        return dv.CategoricalOutcomes(
+            self._own(),
+            pd.DataFrame({"x": self.x}),
+            np.array(["bus", "car", "walk"])[place] if outcomes else None,
+            levels=["bus", "car", "walk"],
+            **self._users(),
+            **self._effects(recipe, len(self.x)),
+        )
+
+    def _survival(self, recipe: Recipe, outcomes: bool, family: str = "weibull") -> Any:
+        time = np.exp(self.eta + 0.5 * self.noise)
+        return dv.SurvivalOutcomes(
+            self._own(),
+            pd.DataFrame({"x": self.x}),
+            *((np.minimum(time, 2.0), time < 2.0) if outcomes else (None, None)),
+            family=family,
+            **self._users(),
+            **self._effects(recipe, len(self.x)),
+        )
+
+    def _logistic(self, recipe: Recipe, outcomes: bool) -> Any:
+        return self._survival(recipe, outcomes, "log-logistic")
 
     def _choices(self, recipe: Recipe, outcomes: bool) -> Any:  # noqa: ARG002
         items = pd.DataFrame({"x": [-1.0, 0.0, 1.0]}, index=["a", "b", "c"])
@@ -583,6 +611,9 @@ _IN_MEMORY = (
     "rounded numbers",
     "yes or no",
     "ordered levels",
+    "levels without an order",
+    "times",
+    "log-logistic times",
     "choices",
     "rankings",
     *_NOISES,
@@ -594,6 +625,9 @@ NOT_WRITTEN: list[Refusal] = [
             "link",
             *_AGREEMENTS,
             "ordered levels",
+            "levels without an order",
+            "times",
+            "log-logistic times",
             "rankings",
             *_NOISES,
             "groups",
@@ -634,7 +668,17 @@ NOT_WRITTEN: list[Refusal] = [
     Refusal(("pooling",), ("several behaviors",), _BY_CLUSTER, "is for a fit of one behavior"),
     Refusal(
         ("noise by cluster",),
-        ("threads", "yes or no", "ordered levels", "choices", "rankings", "several behaviors"),
+        (
+            "threads",
+            "yes or no",
+            "ordered levels",
+            "levels without an order",
+            "times",
+            "log-logistic times",
+            "choices",
+            "rankings",
+            "several behaviors",
+        ),
         _BY_CLUSTER,
         'noise="cluster" is for a fit of one behavior',
     ),
@@ -691,7 +735,11 @@ COMMAND_LINE: dict[str, str] = {
     "threads": "--threads",
     "numbers": "--kind",
     "rounded numbers": "--outcome-kind",
-    **dict.fromkeys(("yes or no", "ordered levels", "choices", "rankings"), "--kind"),
+    **dict.fromkeys(
+        ("yes or no", "ordered levels", "levels without an order", "times", "choices", "rankings"),
+        "--kind",
+    ),
+    "log-logistic times": "--distribution",
     "several behaviors": _PYTHON,
     **dict.fromkeys(_NOISES, _PYTHON),
     "common": "--common",

@@ -545,6 +545,8 @@ def fit(
     groups: str | Sequence[str] | None = None,
     family: str = "auto",
     levels: Sequence[Any] | None = None,
+    event: str | None = None,
+    distribution: str = "weibull",
     **settings: Any,
 ) -> DualViewMixture:
     """A model fitted to a long table by a formula, with the package ``formulaic``.
@@ -556,7 +558,7 @@ def fit(
         user, and the column with the users' ids. Users have a level of their own unless a term is
         0. Terms may be products of columns, ``C(month)`` for levels, ``I(month ** 2)`` and
         functions of one row such as ``np.log(month)``.
-    table, features, common, groups, family, levels
+    table, features, common, groups, family, levels, event, distribution
         As in :func:`from_long`.
     **settings
         Parameters of :class:`DualViewMixture`.
@@ -586,6 +588,8 @@ def fit(
         features=column_list(features, "features"),
         family=family,
         levels=levels,
+        event=column_list(event, "event")[0] if event else "",
+        distribution=distribution,
     )
     strange = sorted(set(settings) - set(DualViewMixture().get_params()))
     if strange:

@@ -391,15 +391,26 @@ class AnswerSettings:
     """What the observations are, and which columns hold them; threads unless another kind is
     named."""
 
-    kind: Literal["threads", "regression", "binary", "ordinal", "choices", "rankings"] = setting(
+    kind: Literal[
+        "threads",
+        "regression",
+        "binary",
+        "ordinal",
+        "categorical",
+        "survival",
+        "choices",
+        "rankings",
+    ] = setting(
         "threads",
         "Threads, or answers of users: numbers (regression), yes or no (binary), ratings "
-        "(ordinal), preferred items (choices), ordered items (rankings).",
+        "(ordinal), levels without an order (categorical), times until something happens "
+        "(survival), preferred items (choices), ordered items (rankings).",
         described="{}",
     )
     outcome: str | None = setting(
         None,
-        "Column with the outcomes; by default that of --outcome-column (rankings: place).",
+        "Column with the outcomes; by default that of --outcome-column (rankings: place, survival: "
+        "time).",
         none="outcome",
     )
     outcome_kind: Literal["continuous", "rounded", "count"] = setting(
@@ -409,9 +420,18 @@ class AnswerSettings:
     )
     bounds: tuple[str, ...] = setting(
         (),
-        "For regression: columns with the lower and upper ends of outcomes that are known to an "
-        "interval: --bounds low,high. "
+        "For regression and survival: columns with the lower and upper ends of outcomes that are "
+        "known to an interval: --bounds low,high. "
         "An empty cell is an open end; equal ends are an exact number.",
+    )
+    event: str | None = setting(
+        None,
+        "For survival: column with 1 where the time was seen, 0 where it is right-censored.",
+        none="all times seen",
+        described="event {}",
+    )
+    distribution: Literal["weibull", "log-logistic", "log-normal"] = setting(
+        "weibull", "For survival: distribution of the times.", described="{} times"
     )
     by: tuple[str, ...] = setting(
         (),
@@ -430,12 +450,12 @@ class AnswerSettings:
     levels: tuple[str, ...] = setting(
         (),
         "For ordinal: all levels, lowest first: --levels poor,fair,good. By default the numbers "
-        "in the outcome.",
+        "in the outcome. For categorical: all levels, by default those in the outcome.",
     )
     no_intercept: bool = setting(
         False,
-        "Leave out each user's own intercept, which regression, binary and ordinal have by "
-        "default.",
+        "Leave out each user's own intercept, which there is by default but for choices and "
+        "rankings.",
     )
     items: str | None = setting(
         None,
@@ -464,8 +484,12 @@ class AnswerSettings:
         recorded = (
             f"between {' and '.join(separated(self.bounds))}"
             if self.bounds
+            else f"event {self.event}"
+            if self.event is not None
             else f"{self.outcome_kind} outcomes"
         )
+        if self.kind == "survival":
+            recorded += f", {self.distribution} times"
         words = {"kind": self.kind, "by": by, "own intercept": intercept, "recorded": recorded}
         for name in ("common", "groups"):
             listed = separated(getattr(self, name))

@@ -252,7 +252,8 @@ class _Utilities(Rankings):
         rows._share_vectors = behavior._share_vectors
         rows.outcome = None if behavior.outcome is None else np.repeat(behavior.outcome, each)
         rows.effects = _effects_by_level(behavior.effects, levels, behavior.coefficient_prior)
-        if rows.effects.prior is None and behavior.effects.names and n > 1:
+        told = behavior.effects.names and all(map(varies, behavior.effects.columns.T))
+        if rows.effects.prior is None and told:
             variances = COMMON_SD**2 / behavior.effects.columns.var(axis=0, ddof=1)
             rows.effects = replace(rows.effects, prior=rows._prior(variances))
         return rows

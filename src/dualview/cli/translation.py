@@ -15,6 +15,8 @@ _PYTHON = {
     "UserRegression": "--kind regression",
     "BinaryOutcomes": "--kind binary",
     "OrdinalOutcomes": "--kind ordinal",
+    "CategoricalOutcomes": "--kind categorical",
+    "SurvivalOutcomes": "--kind survival",
     "PairwiseChoices": "--kind choices",
 }
 _FILE = "in the file of --columns, which 'dualview columns' writes"

@@ -115,6 +115,7 @@ def curves_section(
         "choices": "probability against an average item",
     }
     label |= {"ordinal": f"expected {about.outcome}", "rankings": "utility above an average item"}
+    label["survival"] = f"typical {about.outcome}"
     if curves.is_logarithmic:
         label["regression"] = f"typical {about.outcome}"
     picture = pictures.curves(
@@ -171,6 +172,8 @@ class _RoleCurves:
         """Expected outcomes given their locations, (S, points)."""
         if self.is_logarithmic:
             return np.expm1(locations)
+        if self._about.kind == "survival":
+            return np.exp(locations)
         if self._about.kind in ("regression", "rankings"):
             return locations
         if self._about.kind != "ordinal":

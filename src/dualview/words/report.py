@@ -55,6 +55,8 @@ _WORDS = {
     "regression": Vocabulary("observation", "observations", *_COEFFICIENTS, "in their regressions"),
     "binary": Vocabulary("answer", "answers", *_COEFFICIENTS, "in what their answers depend on"),
     "ordinal": Vocabulary("rating", "ratings", *_COEFFICIENTS, "in what their ratings depend on"),
+    "categorical": Vocabulary("answer", "answers", *_COEFFICIENTS, "in what they choose"),
+    "survival": Vocabulary("time", "times", *_COEFFICIENTS, "in what their times depend on"),
     "choices": Vocabulary("choice", "choices", *_COEFFICIENTS, "in what they choose by"),
     "rankings": Vocabulary("ranked item", "ranked items", *_COEFFICIENTS, "in what they rank by"),
 }
@@ -164,6 +166,11 @@ _ANSWERS = {
     "ordinal": "Each user has an ordinal regression of its own: the log odds of a higher "
     "{outcome} are a sum of columns times "
     "the user's latent coefficients, less a cut point for each step between levels.",
+    "categorical": "Each user has a multinomial probit regression of its own: each level of "
+    "{outcome} has a utility, a sum of columns times the user's latent coefficients for that "
+    "level, plus noise of variance 1; the highest is observed.",
+    "survival": "Each user has a regression of its own: the logarithm of {outcome} is a sum of "
+    "columns times the user's latent coefficients, plus noise.",
     "choices": "The log odds that a user chooses one item over another are a sum of the "
     "differences between them times the "
     "user's latent coefficients.",
@@ -241,7 +248,9 @@ def power_intro(
         f"{forum.get('outcome', 'outcome of a thread')}, other things being equal."
     )
     if about is not None:
-        scales = {"regression": "", "rankings": " on the scale of utilities"}
+        utilities = " on the scale of utilities"
+        scales = {"regression": "", "rankings": utilities, "categorical": utilities}
+        scales["survival"] = " on the scale of logarithms"
         on = scales.get(about.kind, " on the scale of log odds")
         what = f"The coefficient of {about.parts(['latent'])[0]}{on}, user by user."
     return (

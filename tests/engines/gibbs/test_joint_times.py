@@ -39,6 +39,7 @@ def rows(family: str, n_dims: int) -> UserRows:
 MODELS = {
     "Weibull, one cluster": lambda: model(OneCluster(), rows("weibull", 1), False),
     "Weibull, process": lambda: model(ChineseRestaurant(), rows("weibull", 2)),
+    "Weibull, pooled, process": lambda: model(ChineseRestaurant(), rows("weibull", 2), pooled=True),
     "log-logistic, one cluster": lambda: model(OneCluster(), rows("log-logistic", 1), False),
     "log-logistic, pooled, process": lambda: model(
         ChineseRestaurant(), rows("log-logistic", 2), pooled=True

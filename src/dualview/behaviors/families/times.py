@@ -427,7 +427,7 @@ class TimeFamily(IntervalFamily):
 
         def log_likelihood(noise: float, own: NDArray[np.intp]) -> float:
             outcome = TimeOutcome(shapes_of(noise, self.errors), self.errors, None)
-            ends = Ends(*(part[own] for part in rows.y))
+            ends = self.rows_of(rows.y, own)
             return float(outcome.log_density(ends, rows.eta[None, own], slice(0, len(own))).sum())
 
         return log_likelihood
