@@ -234,7 +234,7 @@ def test_a_discount_that_is_known_or_given():
 
 
 def learned_model():
-    own = PitmanYor(Beta(2.0, 2.0), Gamma(2.0, 2.0))
+    own = PitmanYor(Beta(1.5, 3.0), Gamma(2.0, 2.0))
     return Model(own, np.zeros((6, 1)), n_users=6)
 
 
