@@ -269,7 +269,7 @@ def test_words_and_errors():
     assert partition_process("pitman-yor(learned)") == PitmanYor("learned")
     assert partition_process("pitman-yor(beta(2, 3))") == PitmanYor(Beta(2, 3))
     assert partition_names(None, None, PitmanYor("learned")).process == (
-        "pitman-yor(beta(1.0, 1.0))"
+        "pitman-yor(beta(1.0, 3.0))"
     )
     with pytest.raises(InputError, match="b of at least"):
         PitmanYor(Beta(1.0, 0.1))
