@@ -115,7 +115,7 @@ def prior_clusters(
     >>> import dualview as dv
     >>> prior = dv.prior_clusters(100, alpha=1.0)
     >>> print(prior)
-    5.2 clusters expected among 100 users, 2 to 9 with probability 0.9, one with probability 0.01
+    5.2 clusters expected among 100 users, 2 to 8 with probability 0.9, one with probability 0.01
     >>> prior.quantile(0.5), prior.interval(0.5)
     (5, (4, 6))
     >>> print(dv.prior_clusters(100, dv.FiniteMixtures()))
