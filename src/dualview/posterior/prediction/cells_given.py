@@ -198,20 +198,20 @@ class Line(NamedTuple):
 class NumberGiven:
     """A number of a Gaussian block given what is known of others, in every row.
 
-    Lines of all rows are kept for the next user who has the same cells.
+    Lines of all rows are kept for other users who have the same cells.
     """
 
-    def __init__(self, rows: GaussianRows, n_rows: int, column: int) -> None:
+    def __init__(self, rows: GaussianRows, n_rows: int, n_columns: int, column: int) -> None:
         self._rows, self._n_rows, self._column = rows, n_rows, column
-        self._last: tuple[tuple[int, ...], Line] | None = None
+        self._lines: Kept[Line] = Kept(_KEPT // (n_rows * (n_columns + 1)))
 
     def _line(self, pattern: Pattern, kinds: tuple[int, ...]) -> Line:
-        if self._last is None or self._last[0] != kinds:
-            n_known = pattern.exact.shape[1] + len(pattern.intervals)
-            target = n_known + int(np.flatnonzero(pattern.missing == self._column)[0])
-            loading = pattern.loading[[*range(n_known), target]]
-            self._last = kinds, Line.of(self._rows.gaussians(np.arange(self._n_rows)), loading)
-        return self._last[1]
+        n_known = pattern.exact.shape[1] + len(pattern.intervals)
+        target = n_known + int(np.flatnonzero(pattern.missing == self._column)[0])
+        loading = pattern.loading[[*range(n_known), target]]
+        return self._lines.get(
+            kinds, lambda: Line.of(self._rows.gaussians(np.arange(self._n_rows)), loading)
+        )
 
     def parts(
         self, rng: np.random.Generator, x: UserCells, weights: Array, rows: Rows | None
@@ -244,7 +244,8 @@ class CellGiven:
         self._number: NumberGiven | None = None
         if isinstance(self._own, GaussianRows):
             key = "number given others", self.place.block, self.place.position
-            made = NumberGiven(self._own, len(candidates), self.place.position)
+            n_columns = len(cells.post.blocks[self.place.block].columns)
+            made = NumberGiven(self._own, len(candidates), n_columns, self.place.position)
             self._number = candidates.memo.setdefault(key, made)
 
     @property
@@ -291,7 +292,7 @@ def cell_given(
 
     def clusters(user: int) -> tuple[np.random.Generator, Array, Rows]:
         rng = np.random.default_rng([seed, user])
-        found = new.clusters_of(rng, user, n_draws)
+        found = new.clusters_of(rng, user, n_draws, with_others=True)
         return rng, asked.table_of(found.weights), asked.table_of(found.rows)
 
     if not asked.is_number:
