@@ -214,7 +214,7 @@ class Likelihood(ABC):
 
     def density(self, latent: Array, params: Params) -> RowDensity | None:  # noqa: ARG002
         """The density of its observations given their locations, in the order of its terms, where
-        they are held; None by default."""
+        they are held, or effects are to move by it besides; None by default."""
         return None
 
     def log_table(
