@@ -391,11 +391,14 @@ class AnswerSettings:
     """What the observations are, and which columns hold them; threads unless another kind is
     named."""
 
-    kind: Literal["threads", "regression", "binary", "ordinal", "choices", "rankings"] = setting(
-        "threads",
-        "Threads, or answers of users: numbers (regression), yes or no (binary), ratings "
-        "(ordinal), preferred items (choices), ordered items (rankings).",
-        described="{}",
+    kind: Literal["threads", "regression", "binary", "ordinal", "counts", "choices", "rankings"] = (
+        setting(
+            "threads",
+            "Threads, or answers of users: numbers (regression), yes or no (binary), ratings "
+            "(ordinal), counts by their rates (counts), preferred items (choices), ordered items "
+            "(rankings).",
+            described="{}",
+        )
     )
     outcome: str | None = setting(
         None,
@@ -406,6 +409,24 @@ class AnswerSettings:
         "continuous",
         "For regression: whether outcomes are exact numbers, rounded numbers or counts.",
         described="{} outcomes",
+    )
+    count_family: Literal["negative-binomial", "poisson"] = setting(
+        "negative-binomial",
+        "For counts: whether they vary more than Poisson counts, by a dispersion that is learned.",
+        described="{} counts",
+    )
+    exposure: str | None = setting(
+        None,
+        "For counts: column that says for how long, or how many, each row was counted.",
+        none="no exposure",
+        described="exposure {}",
+    )
+    trials: str | None = setting(
+        None,
+        "For binary: column with the number of trials of each row; the outcome is the number of "
+        "successes.",
+        none="no trials",
+        described="trials {}",
     )
     bounds: tuple[str, ...] = setting(
         (),

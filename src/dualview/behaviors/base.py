@@ -503,6 +503,16 @@ class Behavior(ABC):
         found = self.left_out()
         return [] if found is None else [LeftOutPart(found)]
 
+    def checked_parts(self) -> list[LeftOutPart]:
+        """What checks standardize observations by: :meth:`left_out_parts` by default."""
+        return self.left_out_parts()
+
+    @property
+    def advice_on_spread(self) -> str | None:
+        """What to try where observations vary more than their distribution says, which has no scale
+        of its own; None by default, where it has one."""
+        return None
+
     def evidence_of_users(
         self,
         priors: Sequence[LatentPrior],  # noqa: ARG002

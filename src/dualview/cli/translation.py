@@ -15,6 +15,7 @@ _PYTHON = {
     "UserRegression": "--kind regression",
     "BinaryOutcomes": "--kind binary",
     "OrdinalOutcomes": "--kind ordinal",
+    "CountOutcomes": "--kind counts",
     "PairwiseChoices": "--kind choices",
 }
 _FILE = "in the file of --columns, which 'dualview columns' writes"

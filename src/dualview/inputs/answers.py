@@ -28,6 +28,7 @@ OBSERVATIONS = {
     "regression": "observations",
     "binary": "answers",
     "ordinal": "ratings",
+    "counts": "counts",
     "choices": "choices",
     "rankings": "ranked items",
 }
@@ -36,7 +37,8 @@ _OWN = ("outcome", "by", "common", "groups", "no_intercept")
 _OPTIONS = {
     "threads": ("outcome", "outcomes", "covariates", "intercept", "noise_variance"),
     "regression": (*_OWN, "outcome_kind", "bounds"),
-    "binary": _OWN,
+    "binary": (*_OWN, "trials"),
+    "counts": (*_OWN, "count_family", "exposure"),
     "ordinal": (*_OWN, "levels"),
     "choices": ("by", "common", "groups", "items", "item_intercept"),
     "rankings": ("outcome", "by", "common", "groups"),
@@ -56,7 +58,8 @@ def check_options(kind: str, given: Sequence[str]) -> None:
         return
     advice = _ADVICE.get(wrong[0], "") if kind in KINDS else ""
     if kind == "threads":
-        advice = " Name what was observed: --kind regression, binary, ordinal, choices or rankings."
+        advice = " Name what was observed: --kind regression, binary, ordinal, counts, choices or "
+        advice += "rankings."
     raise InputError(f"--{wrong[0].replace('_', '-')} is not for --kind {kind}.{advice}")
 
 
@@ -180,6 +183,8 @@ def _long_table(table: GivenTable, columns: Columns, settings: AnswerSettings) -
     outcome = _outcome_columns(columns, settings)
     common, groups = separated(settings.common), separated(settings.groups)
     used = {"user": (columns.user,), "outcome": outcome, "by": by, "common": common}
+    sizes = {"exposure": settings.exposure, "trials": settings.trials}
+    used |= {part: (name,) for part, name in sizes.items() if name}
     said = {"user": "--user-column", **{name: f"--{name}" for name in (*used, "groups")[1:]}}
     check_used_once({**used, "groups": groups}, by, said)
     return LongTable(
@@ -192,6 +197,9 @@ def _long_table(table: GivenTable, columns: Columns, settings: AnswerSettings) -
         settings.outcome_kind,
         not settings.no_intercept,
         tuple(_levels(separated(settings.levels))),
+        exposure=settings.exposure or "",
+        trials=settings.trials or "",
+        count_family="poisson" if settings.count_family == "poisson" else "negative binomial",
     )
 
 

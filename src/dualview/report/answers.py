@@ -115,6 +115,7 @@ def curves_section(
         "choices": "probability against an average item",
     }
     label |= {"ordinal": f"expected {about.outcome}", "rankings": "utility above an average item"}
+    label |= {"counts": f"rate of {about.outcome}"}
     if curves.is_logarithmic:
         label["regression"] = f"typical {about.outcome}"
     picture = pictures.curves(
@@ -173,6 +174,8 @@ class _RoleCurves:
             return np.expm1(locations)
         if self._about.kind in ("regression", "rankings"):
             return locations
+        if self._about.kind == "counts":
+            return np.asarray(np.exp(locations))
         if self._about.kind != "ordinal":
             return np.asarray(expit(locations))
         behavior: Any = self._post.behavior

@@ -55,6 +55,7 @@ _WORDS = {
     "regression": Vocabulary("observation", "observations", *_COEFFICIENTS, "in their regressions"),
     "binary": Vocabulary("answer", "answers", *_COEFFICIENTS, "in what their answers depend on"),
     "ordinal": Vocabulary("rating", "ratings", *_COEFFICIENTS, "in what their ratings depend on"),
+    "counts": Vocabulary("count", "counts", *_COEFFICIENTS, "in what their rates depend on"),
     "choices": Vocabulary("choice", "choices", *_COEFFICIENTS, "in what they choose by"),
     "rankings": Vocabulary("ranked item", "ranked items", *_COEFFICIENTS, "in what they rank by"),
 }
@@ -164,6 +165,8 @@ _ANSWERS = {
     "ordinal": "Each user has an ordinal regression of its own: the log odds of a higher "
     "{outcome} are a sum of columns times "
     "the user's latent coefficients, less a cut point for each step between levels.",
+    "counts": "Each user has a regression of its own for counts: the logarithm of the rate of "
+    "{outcome} is a sum of columns times the user's latent coefficients.",
     "choices": "The log odds that a user chooses one item over another are a sum of the "
     "differences between them times the "
     "user's latent coefficients.",

@@ -31,6 +31,8 @@ _HIGHEST = 40.0  # of logarithms of means at which counts can be drawn
 _LARGE = 1e4  # r from which ratios of gamma functions are Stirling's
 _DOF = 3.0  # of the prior of r^{-½}
 _WIDTH = 1.0  # of slices of ln r
+_FURTHEST = 100.0  # |ln r| that is looked at: beyond, the prior has e^{−50} of its mass
+_LEAST = 1e-290
 _RANGE = (0.2, 50.0)  # of r to start from
 
 
@@ -100,6 +102,9 @@ class NegativeBinomialOutcome(CountingOutcome):
         r = float(self.dispersions[0])
         odds, precision = locations - np.log(r), np.empty(len(locations))
         polya_gamma.draw_shapes_into(stream_of(rng), values + r, odds, precision)
+        precision = np.maximum(
+            precision, _LEAST
+        )  # of no count and a tiny r it may be 0 in rounding
         return 0.5 * (values - r) / precision - odds, precision
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002
@@ -159,7 +164,7 @@ def dispersion_density(rows: Rows) -> Any:
     numbers = np.bincount(places)
 
     def log_density(x: float) -> float:
-        if abs(x) > 300.0:
+        if abs(x) > _FURTHEST:
             return -np.inf
         r = float(np.exp(x))
         odds = rows.eta - x
