@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dualview import datasets, forum, plots
     from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
     from dualview.behaviors.categorical import CategoricalOutcomes
+    from dualview.behaviors.counts import CountOutcomes
     from dualview.behaviors.ordinal import OrdinalOutcomes
     from dualview.behaviors.rankings import Rankings
     from dualview.behaviors.shared_outcome import SharedOutcome
@@ -43,6 +44,7 @@ _HOMES = {
     "BinaryOutcomes": "dualview.behaviors.binary",
     "CategoricalOutcomes": "dualview.behaviors.categorical",
     "Censored": "dualview.columns",
+    "CountOutcomes": "dualview.behaviors.counts",
     "DualViewMixture": "dualview.mixture",
     "FiniteMixtures": "dualview.partitions.finite_mixtures",
     "Gamma": "dualview.partitions.alpha",
@@ -81,6 +83,7 @@ __all__ = [
     "BinaryOutcomes",
     "CategoricalOutcomes",
     "Censored",
+    "CountOutcomes",
     "DualViewMixture",
     "FiniteMixtures",
     "Gamma",

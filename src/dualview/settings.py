@@ -397,14 +397,14 @@ class AnswerSettings:
         "binary",
         "ordinal",
         "categorical",
+        "counts",
         "survival",
         "choices",
         "rankings",
     ] = setting(
         "threads",
-        "Threads, or answers of users: numbers (regression), yes or no (binary), ratings "
-        "(ordinal), levels without an order (categorical), times until something happens "
-        "(survival), preferred items (choices), ordered items (rankings).",
+        "What a row is: of a thread, or an answer of one user. ratings are ordinal, levels without "
+        "an order categorical, times until something happens survival.",
         described="{}",
     )
     outcome: str | None = setting(
@@ -417,6 +417,24 @@ class AnswerSettings:
         "continuous",
         "For regression: whether outcomes are exact numbers, rounded numbers or counts.",
         described="{} outcomes",
+    )
+    count_family: Literal["negative-binomial", "poisson"] = setting(
+        "negative-binomial",
+        "For counts: whether they vary more than Poisson counts, by a dispersion that is learned.",
+        described="{} counts",
+    )
+    exposure: str | None = setting(
+        None,
+        "For counts: column that says for how long, or how many, each row was counted.",
+        none="no exposure",
+        described="exposure {}",
+    )
+    trials: str | None = setting(
+        None,
+        "For binary: column with the number of trials of each row; the outcome is the number of "
+        "successes.",
+        none="no trials",
+        described="trials {}",
     )
     bounds: tuple[str, ...] = setting(
         (),

@@ -14,7 +14,7 @@ from scipy.special import expit
 from scipy.stats import invgauss, ks_2samp, norm
 
 from dualview.numerics import polya_gamma
-from dualview.numerics.polya_gamma import draw_into, draw_one
+from dualview.numerics.polya_gamma import draw_into, draw_one, draw_shapes_into
 from yardsticks import COMPILED, RARE, check_law, check_mean, distribution_function, python_of
 
 N = 200_000 if COMPILED else 1000
@@ -343,3 +343,60 @@ def test_the_laws_of_a_mutant_are_wrong(old, new):
 def test_a_mutant_accepts_what_it_should_not(check, old, new):
     with pytest.raises(AssertionError):
         check(plain(mutated(old, new)))
+
+
+def drawn_of_shape(shape, tilt, seed, n=N):
+    out = np.full(n, np.nan)
+    draw_shapes_into(stream(seed), np.full(n, float(shape)), np.full(n, float(tilt)), out)
+    return out
+
+
+@pytest.mark.parametrize("shape", [0.05, 0.7, 1.0, 3.0, 4.5, 13.0, 400.25])
+@pytest.mark.parametrize("tilt", [0.0, 0.3, -4.0, 25.0, 39.0, 41.0, 1e3])
+def test_draws_of_any_shape_have_their_moments(shape, tilt):
+    """Those of PG(1, z) times b; the third cumulant by differences of the second: dκ_2/d(−z²/2)."""
+    draws, size = drawn_of_shape(shape, tilt, 16), abs(tilt)
+    mean, variance = shape * mean_of(size), shape * variance_of(size)
+    check_mean(draws / mean, 1.0)
+    check_mean((draws - mean) ** 2 / variance, 1.0)
+    if 0.0 < size < 30.0:
+        step = 1e-3 * size
+        third = shape * (variance_of(size - step) - variance_of(size + step)) / (2 * step * size)
+        check_mean((draws - mean) ** 3 / third, 1.0)
+
+
+@pytest.mark.parametrize(("shape", "tilt"), [(0.4, 0.0), (2.5, 1.0), (7.2, -6.0), (0.4, 60.0)])
+def test_laplace_transform_of_any_shape(shape, tilt):
+    draws, scale = drawn_of_shape(shape, tilt, 17), shape * mean_of(abs(tilt))
+    for t in (0.1 / scale, 1 / scale, 5 / scale, -0.2 / scale):
+        root = np.emath.sqrt(tilt**2 / 4 + t / 2)
+        expected = (np.cosh(tilt / 2) / np.cosh(root)).real ** shape
+        check_mean(np.exp(-t * draws) / expected, 1.0)
+
+
+def test_whole_shapes_are_sums():
+    assert (
+        ks_2samp(
+            drawn_of_shape(20.0, 1.5, 18), drawn(1.5, 19, 20 * N).reshape(20, -1).sum(0)
+        ).pvalue
+        > RARE
+    )
+
+
+def test_compiled_numbers_of_any_shape_are_those_of_python():
+    shapes, tilts = np.tile([0.3, 2.0, 5.5, 30.0], 12), np.repeat([0.0, -2.0, 20.0, 50.0], 12)
+    out, python = np.empty((2, len(tilts)))
+    draw_shapes_into(stream(20), shapes, tilts, out)
+    python_of(draw_shapes_into)(stream(20), shapes, tilts, python)
+    np.testing.assert_allclose(python, out, rtol=1e-12)
+
+
+@pytest.mark.skipif(not COMPILED, reason="too few draws to tell")
+@pytest.mark.slow
+def test_the_rest_of_the_series_is_needed():
+    """A mutant without it is not right."""
+    source = mutated("scale * (total + standard_gamma", "scale * (total + 0.0 * standard_gamma")
+    draw, out = module_of(source)["draw_shapes_into"], np.empty(4 * N_MANY)
+    draw(stream(21), np.full(len(out), 4.5), np.full(len(out), 1.0), out)
+    with pytest.raises(AssertionError):
+        check_mean(out / (4.5 * mean_of(1.0)), 1.0)

@@ -11,6 +11,7 @@ _HOMES = {
     "Likelihood": "base",
     "BinaryOutcomes": "binary",
     "CategoricalOutcomes": "categorical",
+    "CountOutcomes": "counts",
     "PairwiseChoices": "binary",
     "OrdinalOutcomes": "ordinal",
     "Rankings": "rankings",

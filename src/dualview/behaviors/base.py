@@ -214,7 +214,7 @@ class Likelihood(ABC):
 
     def density(self, latent: Array, params: Params) -> RowDensity | None:  # noqa: ARG002
         """The density of its observations given their locations, in the order of its terms, where
-        they are held; None by default."""
+        they are held, or effects are to move by it besides; None by default."""
         return None
 
     def log_table(
@@ -502,6 +502,16 @@ class Behavior(ABC):
         """:meth:`left_out` of the behavior, or of each of several that has it."""
         found = self.left_out()
         return [] if found is None else [LeftOutPart(found)]
+
+    def checked_parts(self) -> list[LeftOutPart]:
+        """What checks standardize observations by: :meth:`left_out_parts` by default."""
+        return self.left_out_parts()
+
+    @property
+    def advice_on_spread(self) -> str | None:
+        """What to try where observations vary more than their distribution says, which has no scale
+        of its own; None by default, where it has one."""
+        return None
 
     def evidence_of_users(
         self,

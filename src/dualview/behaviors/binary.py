@@ -15,6 +15,7 @@ from scipy import sparse
 from dualview.behaviors.base import Likelihood
 from dualview.behaviors.effects import Factor
 from dualview.behaviors.families.base import Family, Outcome
+from dualview.behaviors.families.binomial import BinomialFamily, BinomialOutcome
 from dualview.behaviors.families.logit import BinaryOutcome, LogitFamily
 from dualview.behaviors.ids import Labeled, checked_ids, counted, id_text, is_labeled
 from dualview.behaviors.likelihoods.user_rows import UserRows
@@ -36,7 +37,11 @@ class BinaryOutcomes(PerUser):
     design : array or DataFrame (n, q)
         What the odds depend on: a column for each part of the latent vector f_u.
     outcome : array (n,), optional
-        0 and 1, or False and True. Leave it out for observations to be predicted.
+        0 and 1, or False and True; with ``trials``, numbers of successes. Leave it out for
+        observations to be predicted.
+    trials : array (n,), optional
+        How many trials each row stands for, which have the same odds: outcomes are then binomial,
+        P(y_i = k) with n_i trials. Rows to be predicted need theirs, too.
     common, groups, offset : as in :class:`UserRegression`
         Coefficients, effects and offsets are on the scale of the log odds.
     coefficient_prior : GaussianPrior, optional
@@ -55,7 +60,14 @@ class BinaryOutcomes(PerUser):
     >>> behavior = BinaryOutcomes(["ann", "ann", "bob"], [[0.5], [1.0], [1.0]], [True, False, True])
     >>> len(behavior), behavior.users
     (2, ['ann', 'bob'])
+
+    Seven of ten and one of four:
+
+    >>> BinaryOutcomes(["ann", "bob"], [[0.5], [1.0]], [7, 1], trials=[10, 4]).trials
+    array([10.,  4.])
     """
+
+    trials: Array | None = None
 
     def __init__(
         self,
@@ -63,6 +75,7 @@ class BinaryOutcomes(PerUser):
         design: Any,
         outcome: ArrayLike | None = None,
         *,
+        trials: ArrayLike | None = None,
         common: Any = None,
         groups: Any = None,
         offset: ArrayLike | None = None,
@@ -72,31 +85,70 @@ class BinaryOutcomes(PerUser):
         n_users: int | None = None,
     ) -> None:
         matrix, names = design_matrix(design, intercept)
-        self._set(
-            user,
-            matrix,
-            None if outcome is None else _yes_or_no(outcome, len(matrix)),
-            names,
-            users,
-            n_users,
-        )
+        self.trials = None if trials is None else _trials(trials, len(matrix))
+        values = None if outcome is None else _yes_or_no(outcome, len(matrix), self.trials)
+        self._set(user, matrix, values, names, users, n_users)
         self._set_effects(common, groups, offset, coefficient_prior)
         self.observation_ids = index_names(design)
 
     @property
     def scored_as(self) -> str:
-        return "answers"
+        return "answers" if self.trials is None else "numbers of successes"
+
+    @property
+    def _values(self) -> Array:
+        """Successes, with the trials beside them where there are some."""
+        if self.trials is None:
+            return self.observed
+        return np.column_stack([self.observed, self.trials])
 
     def _learned(self) -> Family:
-        return LogitFamily()
+        return LogitFamily() if self.trials is None else BinomialFamily()
+
+    def _take_rest(self, rows: NDArray[Any]) -> None:
+        self.trials = None if self.trials is None else self.trials[rows]
+
+    def like(self, new: Any, n_new: int) -> Self:
+        """New answers, of trials where those of the fit are."""
+        found = super().like(new, n_new)
+        if (found.trials is None) != (self.trials is None):
+            with_them, without = "with trials", "without"
+            own, theirs = (with_them, without) if found.trials is None else (without, with_them)
+            raise InputError(
+                f"The answers of the fit are {own}, and new ones {theirs}: give "
+                f"{'each row its trials' if found.trials is None else 'no trials'}."
+            )
+        return found
 
     def extended(self, new: Any, n_new: int, users: Sequence[str] | None = None) -> Self:
         """These answers and new ones, which are known too."""
-        return self._joined(new, n_new, users)
+        both = self._joined(new, n_new, users)
+        if self.trials is not None and new is not None:
+            both.trials = np.concatenate([self.trials, new.trials])
+        return both
+
+    def constant_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """The trials of each row besides, where there are some."""
+        own = {} if self.trials is None else {"trials": (("observation",), self.trials)}
+        return super().constant_data() | own
+
+    def described(self) -> dict[str, Any]:
+        return super().described() | ({} if self.trials is None else {"trials": True})
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any]) -> Self:
+        behavior = super().from_description(description)
+        behavior.trials = np.empty(0) if description.get("trials") else None
+        return behavior
+
+    def fingerprint(self) -> dict[str, Any]:
+        return super().fingerprint() | (
+            {} if self.trials is None else {"trials": digest(self.trials)}
+        )
 
     def family(self, new: Self, params: Params, n_draws: int) -> Outcome:  # noqa: ARG002
         """Locations are log odds."""
-        return BinaryOutcome()
+        return BinaryOutcome() if new.trials is None else BinomialOutcome(new.trials)
 
 
 class PairwiseChoices(BinaryOutcomes):
@@ -395,13 +447,37 @@ class PairwiseChoices(BinaryOutcomes):
         }
 
 
-def _yes_or_no(outcome: Any, n: int) -> Array:
+def _trials(trials: Any, n: int) -> Array:
+    """Numbers of trials, whole and at least 1."""
+    values = numbers(trials, "trials", n_dims=1)
+    if len(values) != n:
+        raise InputError(f"trials must have a value per row of design, {n}; got {len(values)}.")
+    odd = values[(values < 1) | (values != np.floor(values))]
+    if len(odd):
+        raise InputError(
+            f"trials must be whole numbers from 1 on; got {odd[0]:g}. Leave out rows without any."
+        )
+    return values
+
+
+def _yes_or_no(outcome: Any, n: int, trials: Array | None = None) -> Array:
     values = numbers(outcome, "outcome", n_dims=1)
     if len(values) != n:
         raise InputError(f"outcome must have a value per row of design, {n}; got {len(values)}.")
+    if trials is not None:
+        strange = np.flatnonzero((values < 0) | (values > trials) | (values != np.floor(values)))
+        if len(strange):
+            raise InputError(
+                "outcome must hold numbers of successes, whole and from 0 to the trials; got "
+                f"{values[strange[0]]:g} of {trials[strange[0]]:g} in row {strange[0]}."
+            )
+        return values
     odd = values[(values != 0) & (values != 1)]
     if len(odd):
-        raise InputError(f"outcome must hold 0 and 1 only, or False and True; got {odd[0]:g}.")
+        raise InputError(
+            f"outcome must hold 0 and 1 only, or False and True; got {odd[0]:g}. For successes out "
+            "of several trials give trials, too."
+        )
     return values
 
 

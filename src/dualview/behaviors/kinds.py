@@ -5,6 +5,7 @@ from typing import Any
 from dualview.behaviors.base import Behavior
 from dualview.behaviors.binary import BinaryOutcomes, PairwiseChoices
 from dualview.behaviors.categorical import CategoricalOutcomes
+from dualview.behaviors.counts import CountOutcomes
 from dualview.behaviors.ordinal import OrdinalOutcomes
 from dualview.behaviors.rankings import Rankings
 from dualview.behaviors.several import SeveralBehaviors
@@ -23,6 +24,7 @@ KINDS: dict[str, Any] = {
         OrdinalOutcomes,
         CategoricalOutcomes,
         SurvivalOutcomes,
+        CountOutcomes,
         Rankings,
     )
 }

@@ -178,11 +178,34 @@ class UsersLeaveOneOut(LeaveOneOut):
 
     def replicate(
         self, rng: np.random.Generator, prior: LatentPrior, params: Params
-    ) -> "tuple[UsersLeaveOneOut, Array]":
+    ) -> "tuple[UsersLeaveOneOut, Array] | None":
         vectors, given = drawn_vectors(rng, prior), one_draw(params)
         locations = self._expected(vectors) + self.outside(given)[0]
         outcome = self.family(given).draw_again(rng, self.outcome, locations)
         return replace(self, outcome=outcome), vectors
+
+
+@dataclass(frozen=True)
+class GivenVectors(UsersLeaveOneOut):
+    """The same rows given the latent vectors, as a draw has them: for checks of a family without an
+    augmentation.
+
+    Standardized by its distribution at a draw from the posterior, an observation is what it is
+    under the parameters and vectors that it came from.
+    """
+
+    def predictive(self, prior: LatentPrior, params: Params, latent: Array) -> Mixture:  # noqa: ARG002
+        given = one_draw(params)
+        locations = self.outside(given)[0] + self._expected(latent)
+        return about(self.family(given), locations, np.zeros(len(locations)))
+
+    def replicate(
+        self,
+        rng: np.random.Generator,
+        prior: LatentPrior,
+        params: Params,
+    ) -> None:
+        """They are independent normal numbers, whatever the vectors."""
 
 
 def drawn_vectors(rng: np.random.Generator, prior: LatentPrior) -> Array:

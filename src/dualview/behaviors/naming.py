@@ -13,6 +13,7 @@ _SHORT = {
     "OrdinalOutcomes": "ordinal",
     "CategoricalOutcomes": "categorical",
     "SurvivalOutcomes": "survival",
+    "CountOutcomes": "counts",
     "PairwiseChoices": "choices",
     "Rankings": "rankings",
 }

@@ -409,6 +409,13 @@ class SeveralBehaviors(Behavior):
             {name: part.as_new(user) for name, part in self.parts.items()}
         )
 
+    def checked_parts(self) -> list[LeftOutPart]:
+        return [
+            LeftOutPart(own.left_out, name, self.blocks[name])
+            for name, part in self.parts.items()
+            for own in part.checked_parts()
+        ]
+
     def left_out_parts(self) -> list[LeftOutPart]:
         """Each observation given all others and the vectors of other behaviors, of those behaviors
         that have it."""

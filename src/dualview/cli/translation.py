@@ -17,6 +17,7 @@ _PYTHON = {
     "OrdinalOutcomes": "--kind ordinal",
     "CategoricalOutcomes": "--kind categorical",
     "SurvivalOutcomes": "--kind survival",
+    "CountOutcomes": "--kind counts",
     "PairwiseChoices": "--kind choices",
 }
 _FILE = "in the file of --columns, which 'dualview columns' writes"

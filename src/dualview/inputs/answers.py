@@ -30,6 +30,7 @@ OBSERVATIONS = {
     "ordinal": "ratings",
     "categorical": "answers",
     "survival": "times",
+    "counts": "counts",
     "choices": "choices",
     "rankings": "ranked items",
 }
@@ -38,7 +39,8 @@ _OWN = ("outcome", "by", "common", "groups", "no_intercept")
 _OPTIONS = {
     "threads": ("outcome", "outcomes", "covariates", "intercept", "noise_variance"),
     "regression": (*_OWN, "outcome_kind", "bounds"),
-    "binary": _OWN,
+    "binary": (*_OWN, "trials"),
+    "counts": (*_OWN, "count_family", "exposure"),
     "ordinal": (*_OWN, "levels"),
     "categorical": (*_OWN, "levels"),
     "survival": (*_OWN, "event", "distribution", "bounds"),
@@ -187,6 +189,8 @@ def _long_table(table: GivenTable, columns: Columns, settings: AnswerSettings) -
     common, groups = separated(settings.common), separated(settings.groups)
     outcomes = outcome if settings.event is None else (*outcome, settings.event)
     used = {"user": (columns.user,), "outcome": outcomes, "by": by, "common": common}
+    sizes = {"exposure": settings.exposure, "trials": settings.trials}
+    used |= {part: (name,) for part, name in sizes.items() if name}
     said = {"user": "--user-column", **{name: f"--{name}" for name in (*used, "groups")[1:]}}
     check_used_once({**used, "groups": groups}, by, said)
     return LongTable(
@@ -201,6 +205,9 @@ def _long_table(table: GivenTable, columns: Columns, settings: AnswerSettings) -
         tuple(_levels(separated(settings.levels))),
         event=settings.event or "",
         distribution=settings.distribution,
+        exposure=settings.exposure or "",
+        trials=settings.trials or "",
+        count_family="poisson" if settings.count_family == "poisson" else "negative binomial",
     )
 
 

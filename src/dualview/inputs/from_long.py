@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dualview.behaviors.base import Behavior
+from dualview.behaviors.counts import COUNT_FAMILIES, CountFamily
 from dualview.behaviors.ids import checked_ids
 from dualview.behaviors.ordinal import level_list
 from dualview.checks import listed, refuse_repeated_columns
@@ -26,6 +27,7 @@ MEMORY = "The table"  # what messages call one that is no file
 # The words of --kind and --outcome-kind
 FAMILIES = ("auto", *KINDS, *(choices(AnswerSettings)["outcome_kind"]))
 _WITH_LEVELS = ("ordinal", "categorical")
+_OF_COUNTS = ("counts", *COUNT_FAMILIES)
 _OF_ENDS = ("auto", "regression", "continuous", "survival")
 
 
@@ -46,9 +48,13 @@ class Wanted:
     intercept: bool = True
     event: str = ""
     distribution: str = "weibull"
+    exposure: str = ""
+    trials: str = ""
 
     def __post_init__(self) -> None:
         check_choice("family", self.family, FAMILIES)
+        self._check_size("exposure", self.exposure, (*_OF_COUNTS, "auto"))
+        self._check_size("trials", self.trials, ("binary", "auto"))
         if not self.outcome:
             raise InputTypeError(
                 "outcome must name a column of the table, or two with the ends of intervals; got "
@@ -70,12 +76,21 @@ class Wanted:
         names: dict[str, Sequence[str]] = {"user": (self.user,), "outcome": outcomes}
         names |= {"by": self.by, "common": self.common, "groups": self.groups}
         names |= {"features": self.features}
+        sizes = {"exposure": self.exposure, "trials": self.trials}
+        names |= {part: (name,) for part, name in sizes.items() if name}
         if self.terms is None:
             check_used_once(names, self.by, {})
         else:
             terms = Terms.of(self.terms)
             alone = terms.alone if self.common else []
             check_used_once(names | {"by": terms.columns}, alone, {"by": "the formula"})
+
+    def _check_size(self, part: str, name: str, families: tuple[str, ...]) -> None:
+        if name and self.family not in families:
+            listed_families = " or ".join(f'"{family}"' for family in families)
+            raise InputError(
+                f'{part}= is for family={listed_families}; got family="{self.family}".'
+            )
 
 
 def column_list(given: Any, what: str) -> tuple[str, ...]:
@@ -114,6 +129,8 @@ def from_long(
     intercept: bool = True,
     event: str | None = None,
     distribution: str = "weibull",
+    exposure: str | None = None,
+    trials: str | None = None,
 ) -> tuple[pd.DataFrame | None, Behavior]:
     """Features and a behavior from a long table, with a row for each observation and several rows
     for each user.
@@ -135,11 +152,12 @@ def from_long(
     groups : str or list of str, optional
         Columns with levels that cut across users, such as items; each level has an effect.
     family : str
-        "regression" or "continuous": numbers; "rounded": rounded numbers; "count": counts;
-        "binary": 0 and 1; "ordinal": ratings; "categorical": levels without an order; "survival":
-        times until something happens. "auto": binary for 0 and 1 or True and False, ordinal for an
-        ordered categorical, categorical for one without an order, else regression. The behavior's
-        repr says which it is.
+        "regression" or "continuous": numbers; "rounded": rounded numbers; "count": counts as
+        rounded numbers; "counts", which is "negative binomial", or "poisson": counts by their
+        rates; "binary": 0 and 1; "ordinal": ratings; "categorical": levels without an order;
+        "survival": times until something happens. "auto": binary for 0 and 1 or True and False, or
+        with ``trials``, counts with ``exposure``, ordinal for an ordered categorical, categorical
+        for one without an order, else regression. The behavior's repr says which it is.
     features : str or list of str, optional
         Columns of the users, the same in all rows of a user; empty cells are filled from the user's
         other rows.
@@ -153,6 +171,10 @@ def from_long(
         For survival: column with 1 or True where the time was seen, 0 where it is right-censored.
     distribution : str
         For survival: "weibull", "log-logistic" or "log-normal".
+    exposure : str, optional
+        For counts: column that says for how long, or how many, each row was counted.
+    trials : str, optional
+        For binary: column with the number of trials of each row, whose successes are the outcome.
 
     Returns
     -------
@@ -190,6 +212,8 @@ def from_long(
         intercept=intercept,
         event="" if event is None else column_name(event, "event"),
         distribution=distribution,
+        exposure="" if exposure is None else column_name(exposure, "exposure"),
+        trials="" if trials is None else column_name(trials, "trials"),
     )
     return read_long(table, wanted)
 
@@ -230,6 +254,9 @@ def _long_table(table: GivenTable, wanted: Wanted) -> LongTable:
         wanted.features,
         event=wanted.event,
         distribution=wanted.distribution,
+        exposure=wanted.exposure,
+        trials=wanted.trials,
+        count_family=found.count_family,
     )
     return replace(long, told="; ".join(filter(None, [found.told, long.references])))
 
@@ -239,6 +266,7 @@ class _Family(NamedTuple):
     outcome_kind: str = "continuous"
     levels: tuple[Any, ...] = ()
     told: str = ""
+    count_family: CountFamily = "negative binomial"
 
 
 def _family(table: GivenTable, wanted: Wanted) -> _Family:
@@ -263,8 +291,15 @@ def _family(table: GivenTable, wanted: Wanted) -> _Family:
         levels = tuple(cells.cat.categories.tolist())
     if family not in _WITH_LEVELS and not levels:
         _refuse_text(table, name)
-    if family == "auto":
+    if family == "auto" and (wanted.exposure or wanted.trials):
+        family = "counts" if wanted.exposure else "binary"
+        what = "exposure" if wanted.exposure else "trials"
+        told = f"{name!r} as family={family!r}: it has {what}"
+    elif family == "auto":
         family, told = _detected(table, name, levels)
+    if family in _OF_COUNTS:
+        count_family: CountFamily = "poisson" if family == "poisson" else "negative binomial"
+        return _Family("counts", told=told, count_family=count_family)
     if family in KINDS:
         return _Family(family, levels=levels if family in _WITH_LEVELS else (), told=told)
     return _Family("regression", family, (), told)
@@ -298,7 +333,7 @@ def _detected(table: GivenTable, name: str, levels: Sequence[Any]) -> tuple[str,
         )
     told = f'{name!r} as numbers, family="regression"'
     if are_whole(values):
-        told += '; whole numbers may be family="ordinal" (ratings), "count" or "rounded"'
+        told += '; whole numbers may be family="ordinal" (ratings), "counts" or "rounded"'
     return "regression", told
 
 

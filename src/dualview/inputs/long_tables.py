@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dualview.behaviors.base import Behavior
 from dualview.behaviors.binary import BinaryOutcomes
 from dualview.behaviors.categorical import CategoricalOutcomes
+from dualview.behaviors.counts import CountFamily, CountOutcomes
 from dualview.behaviors.families.levels import Levels
 from dualview.behaviors.ordinal import OrdinalOutcomes
 from dualview.behaviors.survival import SurvivalOutcomes
@@ -35,17 +36,20 @@ KINDS: dict[str, Any] = {
     "ordinal": OrdinalOutcomes,
     "categorical": CategoricalOutcomes,
     "survival": SurvivalOutcomes,
+    "counts": CountOutcomes,
 }
+SIZES = {"counts": "exposure", "binary": "trials"}  # what a row stands for, by kind
 
 
 class Observed(NamedTuple):
-    """What a table says of n observations: outcomes (n,), or ends (n, 2), and what they depend
-    on."""
+    """What a table says of n observations: outcomes (n,), or ends (n, 2), and what they depend on;
+    size (n,): exposures or trials, where there are some."""
 
     outcome: NDArray[Any] | None
     design: pd.DataFrame
     common: pd.DataFrame | None
     groups: dict[str, list[str]] | None
+    size: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,9 @@ class LongTable:
     intervals; none where outcomes are no column. design: what outcomes depend on, user by user.
     common, groups: whose effects all users share. levels: of ordinal and categorical outcomes.
     features: columns of the users. told: how the outcome was read, in words. event, distribution:
-    of times, the column that says which were seen, and the family.
+    of times, the column that says which were seen, and the family. exposure: the column of counts',
+    trials: that of numbers of successes; empty for none. count_family: as :class:`CountOutcomes`
+    has it.
     """
 
     user: str
@@ -72,6 +78,9 @@ class LongTable:
     told: str = ""
     event: str = ""
     distribution: str = "weibull"
+    exposure: str = ""
+    trials: str = ""
+    count_family: CountFamily = "negative binomial"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, which a behavior keeps and a file can hold."""
@@ -103,7 +112,17 @@ class LongTable:
             self.design.matrix(table),
             self.common.matrix(table, "common") if self.common.codings else None,
             self._levels_of_groups(table),
+            self._size(table),
         )
+
+    def _size(self, table: GivenTable) -> Array | None:
+        """What each row stands for."""
+        name = self.exposure or self.trials
+        if not name:
+            return None
+        asked = table.option("exposure" if self.exposure else "trials")
+        table.require(name, asked)
+        return table.numbers(name, f"{asked}")
 
     def behavior(self, user: Sequence[str], observed: Observed, users: Sequence[str]) -> Behavior:
         """The observations as a behavior of users with these ids; user: whose each is."""
@@ -122,6 +141,10 @@ class LongTable:
             outcome = Censored(*outcome.T)
         elif self.kind == "regression":
             options["outcome_kind"] = self.outcome_kind
+        elif self.kind == "counts":
+            options["family"] = self.count_family
+        if observed.size is not None:
+            options[SIZES[self.kind]] = observed.size
         made = KINDS[self.kind](user, observed.design, outcome, **options)
         levels = getattr(made, "levels", None)
         told = self if levels is None else replace(self, levels=_levels_of(levels))
@@ -159,7 +182,7 @@ class LongTable:
         if self.event:
             return np.column_stack([values, self._upper_ends(table, values)])
         odd = values[(values != 0) & (values != 1)]
-        if self.kind == "binary" and len(odd):
+        if self.kind == "binary" and not self.trials and len(odd):
             asked = "--kind binary" if table.is_file else 'family="binary"'
             raise InputError(
                 f"{table.path}: the outcome {column!r} must hold 0 and 1, or True and False, for "

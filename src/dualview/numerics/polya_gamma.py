@@ -1,4 +1,4 @@
-"""Exact draws of the Pólya–Gamma distribution PG(1, z) (Polson, Scott and Windle 2013).
+"""Draws of the Pólya–Gamma distributions PG(b, z) (Polson, Scott and Windle 2013), exact for b = 1.
 
 With x = 4ω and h = |z|/2 the density is cosh(h) exp(−h² x/2) f(x), and f is either of two series
 (Devroye 2009),
@@ -9,12 +9,21 @@ with a(x) = √(2/(π x³)) exp(−1/(2x)) and r = exp(−4/x), or with a(x) = (
 exp(−π² x). The two meet at x = 2/π. Below it the first, above it the second has r ≤ exp(−2π): the
 sum lies between 1 − 3r and 1 and is compared with a uniform number term by term. No mass of a
 truncated distribution is needed, so no normal distribution function.
+
+PG(b, z) is the distribution of a sum of b of them where b is a small whole number. Else it is that
+of
+
+    ω = Σ_k g_k / (2π² ((k − ½)² + c²)),   g_k ~ Gamma(b), c = z/(2π),
+
+of which 64 terms are drawn one by one. The rest is drawn from the gamma distribution that has its
+mean and its variance; the third cumulant of ω is then right to 3e-6 of itself at |z| = 40, and to
+1e-9 below 8. Beyond 40 ω has an inverse Gaussian distribution, but for a share b exp(−z).
 """
 
 import math
 
 from dualview.numerics.compiling import compiled, inlined
-from dualview.numerics.streams import random, standard_normal
+from dualview.numerics.streams import random, standard_gamma, standard_normal
 
 _MEETING = 2.0 / math.pi
 _HEAD_MASS = (
@@ -22,6 +31,9 @@ _HEAD_MASS = (
 )  # of the bound below the meeting point, an exponential distribution of e
 _SURE = 1.0 - 3.0 * math.exp(-2.0 * math.pi)
 _STRONG = 1.0  # where both ways of drawing cost the same
+_MOST_SUMMED = 12  # draws of PG(1, z) that are added up for one of PG(b, z)
+_N_TERMS = 64
+_INVERSE_GAUSSIAN = 40.0  # tilts from which the rest of the series is nothing
 _SMALL = 0.1  # below it 3r is less than half a step of uniform numbers
 
 
@@ -107,3 +119,43 @@ def draw_into(rng, tilts, out):
     """In place: out (N,) becomes draws of PG(1, tilts[i])."""
     for i in range(tilts.shape[0]):
         out[i] = draw_one(rng, tilts[i])
+
+
+@compiled
+def draw_series(rng, shape, tilt):
+    """ω ~ PG(shape, tilt) for any shape above 0, by a sum of gamma variables; by an inverse
+    Gaussian one where the tilt is large."""
+    tilt = abs(tilt)
+    if tilt > _INVERSE_GAUSSIAN:
+        return 0.25 * shape * shape * _inverse_gaussian(rng, 2.0 / (shape * tilt))
+    place = tilt / (2.0 * math.pi)
+    scale, square = 0.5 / (math.pi * math.pi), place * place
+    total = 0.0
+    for k in range(_N_TERMS):
+        total += standard_gamma(rng, shape) / ((k + 0.5) * (k + 0.5) + square)
+    # the sums over all further k, as integrals with the first correction of the midpoint rule
+    near = square / (_N_TERMS * _N_TERMS)
+    edge = 1.0 / (_N_TERMS * _N_TERMS * (1.0 + near))
+    mean = (1.0 - near * (1.0 / 3.0 - near * (0.2 - near / 7.0))) / _N_TERMS
+    mean -= _N_TERMS * edge * edge / 12.0
+    spread = 1.0 / 3.0 - near * (0.4 - near * (3.0 / 7.0 - near * (4.0 / 9.0)))
+    spread = spread / (_N_TERMS * _N_TERMS * _N_TERMS) - _N_TERMS * edge * edge * edge / 6.0
+    return scale * (total + standard_gamma(rng, shape * mean * mean / spread) * spread / mean)
+
+
+@inlined
+def draw_of_shape(rng, shape, tilt):
+    """ω ~ PG(shape, tilt): by draws of PG(1, tilt) where the shape is a small whole number."""
+    if shape > _MOST_SUMMED or shape != math.floor(shape):
+        return draw_series(rng, shape, tilt)
+    total = 0.0
+    for _ in range(int(shape)):
+        total += draw_one(rng, tilt)
+    return total
+
+
+@compiled
+def draw_shapes_into(rng, shapes, tilts, out):
+    """In place: out (N,) becomes draws of PG(shapes[i], tilts[i])."""
+    for i in range(tilts.shape[0]):
+        out[i] = draw_of_shape(rng, shapes[i], tilts[i])

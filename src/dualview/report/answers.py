@@ -116,6 +116,7 @@ def curves_section(
     }
     label |= {"ordinal": f"expected {about.outcome}", "rankings": "utility above an average item"}
     label["survival"] = f"typical {about.outcome}"
+    label |= {"counts": f"rate of {about.outcome}"}
     if curves.is_logarithmic:
         label["regression"] = f"typical {about.outcome}"
     picture = pictures.curves(
@@ -176,6 +177,8 @@ class _RoleCurves:
             return np.exp(locations)
         if self._about.kind in ("regression", "rankings"):
             return locations
+        if self._about.kind == "counts":
+            return np.asarray(np.exp(locations))
         if self._about.kind != "ordinal":
             return np.asarray(expit(locations))
         behavior: Any = self._post.behavior

@@ -57,6 +57,7 @@ _WORDS = {
     "ordinal": Vocabulary("rating", "ratings", *_COEFFICIENTS, "in what their ratings depend on"),
     "categorical": Vocabulary("answer", "answers", *_COEFFICIENTS, "in what they choose"),
     "survival": Vocabulary("time", "times", *_COEFFICIENTS, "in what their times depend on"),
+    "counts": Vocabulary("count", "counts", *_COEFFICIENTS, "in what their rates depend on"),
     "choices": Vocabulary("choice", "choices", *_COEFFICIENTS, "in what they choose by"),
     "rankings": Vocabulary("ranked item", "ranked items", *_COEFFICIENTS, "in what they rank by"),
 }
@@ -171,6 +172,8 @@ _ANSWERS = {
     "level, plus noise of variance 1; the highest is observed.",
     "survival": "Each user has a regression of its own: the logarithm of {outcome} is a sum of "
     "columns times the user's latent coefficients, plus noise.",
+    "counts": "Each user has a regression of its own for counts: the logarithm of the rate of "
+    "{outcome} is a sum of columns times the user's latent coefficients.",
     "choices": "The log odds that a user chooses one item over another are a sum of the "
     "differences between them times the "
     "user's latent coefficients.",

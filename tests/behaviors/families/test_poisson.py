@@ -10,29 +10,23 @@ from scipy.stats import multivariate_normal, norm, poisson
 
 import dualview as dv
 from behaviors.families.counts import Counts
+from behaviors.families.known_prior import (
+    FACTORS,
+    MEANS,
+    N_USERS,
+    PRIOR,
+    Q,
+    Z,
+    joint_scores,
+    rows,
+)
 from checks import ACCEPT, REJECT, worst
 from dualview.behaviors.families.base import Parts
 from dualview.behaviors.families.poisson import PoissonFamily, PoissonOutcome
 from dualview.behaviors.likelihoods import metropolis
 from dualview.behaviors.likelihoods.effects_draw import redraw_vectors
-from dualview.behaviors.likelihoods.user_rows import UserRows
-from dualview.behaviors.records import Panel, Prior
 
-N_USERS, Q = 4, 2
-USER = np.array([1, 2, 2, 3, 1, 3, 3, 2])  # user 0 has no observations
-Z = np.array([0, 0, 1, 1])
-MEANS, FACTORS = (
-    np.array([[0.3, -0.2], [0.8, 0.4]]),
-    np.array([np.eye(Q), [[1.3, 0.0], [0.4, 0.9]]]),
-)
-PRIOR = Prior(Z, MEANS, FACTORS)
 Array = Any
-
-
-def rows(counts: Array = (0, 1, 4, 2, 0, 7, 3, 1)) -> UserRows:
-    design = np.random.default_rng(7).standard_normal((len(USER), Q))
-    panel = Panel.of(USER, design, np.asarray(counts, dtype=float), N_USERS)
-    return UserRows(panel, PoissonFamily(), np.linspace(-0.5, 0.5, len(USER)))
 
 
 def test_the_distribution_is_poisson() -> None:
@@ -89,7 +83,7 @@ def test_predictions_integrate_over_unsure_locations() -> None:
 
 def test_the_target_of_the_step_is_the_joint_density() -> None:
     """Log joint − log target is constant, of every user's vector."""
-    likelihood, rng = rows(), np.random.default_rng(1)
+    likelihood, rng = rows(PoissonFamily()), np.random.default_rng(1)
     panel, precisions = likelihood.panel, FACTORS @ np.swapaxes(FACTORS, 1, 2)
     assert likelihood.constant is not None
     target = metropolis.Target(
@@ -123,7 +117,7 @@ def test_the_target_of_the_step_is_the_joint_density() -> None:
 
 
 def test_a_sweep_holds_rows_where_they_are() -> None:
-    likelihood, rng = rows(), np.random.default_rng(2)
+    likelihood, rng = rows(PoissonFamily()), np.random.default_rng(2)
     latent, params = likelihood.start(rng)
     terms = likelihood.terms(rng, latent, params)
     moved = redraw_vectors(rng, terms, PRIOR, latent)
@@ -131,46 +125,10 @@ def test_a_sweep_holds_rows_where_they_are() -> None:
     np.testing.assert_allclose(before, after, atol=1e-2)
 
 
-def look(likelihood: UserRows, latent: Array) -> dict[str, float]:
-    eta, counts = likelihood.predictor(latent), np.sqrt(likelihood.panel.outcome)
-    found = {f"latent {j}": np.arctan(latent[:, j]).mean() for j in range(Q)}
-    found |= {"size": np.arctan(latent**2).mean(), "counts": np.arctan(counts).mean()}
-    found |= {"nothing": (counts == 0).mean(), "fit": (np.arctan(eta) * np.arctan(counts)).mean()}
-    found |= {"product": np.arctan(latent[1:, 0] * latent[1:, 1]).mean()}
-    return {name: float(value) for name, value in found.items()}
-
-
-def joint_scores(n_chains: int = 150, length: int = 30) -> dict[str, float]:
-    """z-scores as of ``checks.joint_test``, under a known prior of latent vectors."""
-    rng, likelihood, n_prior = np.random.default_rng(0), rows(), 2000
-
-    def prior_draw() -> tuple[Any, Array]:
-        noise = rng.standard_normal((N_USERS, Q))
-        away = np.linalg.solve(np.swapaxes(FACTORS[Z], 1, 2), noise[..., None])[..., 0]
-        latent = MEANS[Z] + away
-        return likelihood.simulate(rng, latent, {}), latent
-
-    prior, averages = [look(*prior_draw()) for _ in range(n_prior)], []
-    for _ in range(n_chains):
-        current, latent = prior_draw()
-        seen = []
-        for _ in range(length):
-            terms = current.terms(rng, latent, {})
-            latent, _ = current.redraw(rng, latent, {}, terms, PRIOR)
-            current = current.simulate(rng, latent, {})
-            seen.append(look(current, latent))
-        averages.append({name: np.mean([one[name] for one in seen]) for name in seen[0]})
-    scores = {}
-    for name in prior[0]:
-        expected, chains = (np.array([one[name] for one in part]) for part in (prior, averages))
-        error = np.sqrt(expected.var(ddof=1) / n_prior + chains.var(ddof=1) / n_chains)
-        scores[name] = float(chains.mean() - expected.mean()) / error
-    return scores
-
-
 @pytest.mark.slow
-def test_steps_leave_the_joint_prior_as_it_is() -> None:
-    which, size = worst(joint_scores())
+@pytest.mark.parametrize("pooled", [False, True])
+def test_steps_leave_the_joint_prior_as_it_is(pooled: bool) -> None:
+    which, size = worst(joint_scores(rows(PoissonFamily()), pooled=pooled))
     assert size < ACCEPT, which
 
 
@@ -178,7 +136,7 @@ def test_steps_leave_the_joint_prior_as_it_is() -> None:
 def test_a_step_without_the_proposals_density_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mutant: proposals about the mode are taken for steps that are as likely back as forth."""
     monkeypatch.setattr(metropolis, "_log_t", lambda away, _: np.zeros(len(away)))
-    _, size = worst(joint_scores())
+    _, size = worst(joint_scores(rows(PoissonFamily())))
     assert size > REJECT
 
 

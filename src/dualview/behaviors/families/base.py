@@ -284,6 +284,9 @@ class Family(ABC):
     """
 
     has_augmentation = True
+    # Whether vectors and effects move by the Metropolis step besides: an augmentation may hold them
+    # so that they would creep.
+    also_steps = False
     n_answers = 0  # yes-or-no answers that a row counts as in moves of location; 0 for none
 
     @property

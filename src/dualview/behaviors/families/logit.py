@@ -9,7 +9,7 @@ users' vectors (``likelihoods.logit_location``).
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -193,28 +193,37 @@ class TiltFactor(FamilyFactor):
 
     tilts: Array
 
+    @staticmethod
+    def _told(y: Any) -> tuple[Array, Any]:
+        """Slopes at even odds, and by what weights are multiplied: the answers in a row."""
+        return y - 0.5, 1.0
+
+    def _weights(self, y: Any) -> Array:
+        return np.asarray(self._told(y)[1] * expected_weights(self.tilts))
+
     def messages(self, y: Any) -> tuple[Array | float, Array]:
-        weights = expected_weights(self.tilts)
-        return weights, (y - 0.5) / weights
+        weights = self._weights(y)
+        return weights, self._told(y)[0] / weights
 
     @staticmethod
     def _squares(moments: Moments) -> Array:
         """E η_i²."""
         return np.asarray(moments.mean**2 + moments.variance)
 
-    def updated(self, y: Any, moments: Moments) -> "TiltFactor":  # noqa: ARG002
+    def updated(self, y: Any, moments: Moments) -> Self:  # noqa: ARG002
         return replace(self, tilts=np.sqrt(self._squares(moments)))
 
     def bound(self, y: Any, moments: Moments) -> float:
-        own = (y - 0.5) * moments.mean - 0.5 * self.tilts + log_expit(self.tilts)
+        slopes, n_answers = self._told(y)
+        own = slopes * moments.mean + n_answers * (log_expit(self.tilts) - 0.5 * self.tilts)
         away = self._squares(moments) - self.tilts**2
-        return float((own - 0.5 * expected_weights(self.tilts) * away).sum())
+        return float((own - 0.5 * self._weights(y) * away).sum())
 
     def numbers(self) -> Array:
         """ln ξ."""
         return np.log(np.maximum(self.tilts, _SMALL))
 
-    def with_numbers(self, numbers: Array) -> "TiltFactor":
+    def with_numbers(self, numbers: Array) -> Self:
         return replace(self, tilts=np.exp(np.minimum(numbers, _LARGEST)))
 
 

@@ -75,6 +75,11 @@ class QuadratureOutcome(Outcome):
     has_gaps = False
     is_whole = False
 
+    @property
+    def highest(self) -> Any:
+        """The highest outcome that there can be, of each observation or of all; none by default."""
+        return np.inf
+
     @abstractmethod
     def moments(self, locations: Array) -> tuple[Array, Array]:
         """Expectation and variance of each observation."""
@@ -198,13 +203,14 @@ class QuadratureMixture(Mixture):
     def _sides(self, values: Array) -> tuple[Array, Array]:
         """Probabilities of up to values (n,), and of more."""
         below, above = np.zeros((2, self._n))
-        nothing = np.zeros(self._n, bool) if self._outcome.is_whole else values <= 0.0
-        inside = np.where(nothing | np.isinf(values), 1.0, values)
+        is_whole = self._outcome.is_whole
+        nothing = np.zeros(self._n, bool) if is_whole else values <= 0.0
+        everything = values >= self._outcome.highest
+        inside = np.where(nothing | everything, 0.0 if is_whole else 1.0, values)
         for cases, weights, locations, sds in self._components():
             own = self._outcome.of_cases(cases)
             sides = expected_sides(own, inside[cases], locations, sds)
             below[cases], above[cases] = ((weights * side).sum(axis=0) for side in sides)
-        everything = np.isinf(values)
         below = np.where(nothing, 0.0, np.where(everything, 1.0, np.minimum(below, 1.0)))
         above = np.where(nothing, 1.0, np.where(everything, 0.0, np.minimum(above, 1.0)))
         return below, above

@@ -241,7 +241,9 @@ class LinkedLikelihood(Around):
         """Γ given g; in place on the residual of the terms. By a Metropolis step where observations
         are held."""
         old, effects = self._slopes(params), self._effects(terms)
-        density = self.inner.density(self.functions(deviations, params), self._own(params))
+        density = None
+        if self.inner.held:
+            density = self.inner.density(self.functions(deviations, params), self._own(params))
         if density is not None:
             everybody = np.zeros(len(effects), dtype=np.int64)
             precision = self.link._prior_precision(old.precision)[None]

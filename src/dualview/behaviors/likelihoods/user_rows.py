@@ -135,7 +135,7 @@ class UserRows(Likelihood):
     def terms(self, rng: np.random.Generator, latent: Array, params: Params) -> Terms:
         """The rows as normal observations, by the family's augmentation; without one, held where
         they are."""
-        density = self.density(latent, params)
+        density = self.density(latent, params) if self.held else None
         if density is not None:
             return Terms(*self._loads, *metropolis.hold(rng, density))
         phi = self._phi(params)
@@ -145,15 +145,17 @@ class UserRows(Likelihood):
     def redraw(
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
-        """Latent vectors where there is no augmentation; coefficients given it; the family's
-        parameters."""
-        if not self.family.has_augmentation:
+        """Latent vectors where there is no augmentation, or where they move besides; coefficients
+        given it; the family's parameters."""
+        if self.held:
             latent = self._moved(rng, latent, params, prior)
         if self.n_coefficients:
             before, after = params["coefficients"], self._coefficients(rng, params, terms)
             params = params | {"coefficients": after}
             residual = terms.residual - self.covariates @ (after - before)
             terms = terms._replace(residual=residual)
+        if self.family.also_steps:  # the terms are of the vectors before, and are not used again
+            latent = self._moved(rng, latent, params, prior)
         given = Given(self.rows(latent, params), self._phi(params), terms, prior.z)
         kept = {"coefficients": params["coefficients"]} if "coefficients" in params else {}
         return latent, self.family.redraw(rng, given) | kept
@@ -235,7 +237,7 @@ class UserRows(Likelihood):
         return not self.family.has_augmentation
 
     def density(self, latent: Array, params: Params) -> metropolis.RowDensity | None:
-        if not self.held:
+        if not (self.held or self.family.also_steps):
             return None
         rows = self.rows(latent, params)
         return metropolis.RowDensity(rows.y, rows.eta, self.family.outcome(self._phi(params), rows))

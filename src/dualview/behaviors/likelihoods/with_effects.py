@@ -111,10 +111,10 @@ class GroupSpread(NamedTuple):
         own = self._replace(sd=sd).given_effects(growth * effects)
         return growth, math.exp(draw_log_tau(stream_of(rng), own))
 
-    def redraw_held(
+    def redraw_by(
         self, rng: np.random.Generator, effects: Array, by_group: Array, density: RowDensity
     ) -> tuple[float, float]:
-        """:meth:`redraw` from the density of rows that have no normal form."""
+        """:meth:`redraw` from the density of rows, whatever their family."""
         prior = self.given_effects(effects)._replace(n_effects=0.0, squares=0.0)
 
         def log_density(x: float) -> float:
@@ -203,7 +203,7 @@ class EffectPrior(NamedTuple):
             growth, sds[group] = spread.redraw(rng, effects[own], added(own), weights, residual)
             effects[own] *= growth
 
-    def redraw_held_spreads(
+    def move_spreads(
         self,
         rng: np.random.Generator,
         effects: Array,
@@ -211,12 +211,12 @@ class EffectPrior(NamedTuple):
         added: Callable[[slice], Array],
         density: RowDensity,
     ) -> None:
-        """:meth:`redraw_spreads` from the density of rows that have no normal form, at their
-        locations."""
+        """:meth:`redraw_spreads` from the density of rows at their locations, whatever their
+        family."""
         for group in range(len(self.scales)):
             own = slice(int(self.bounds[group]), int(self.bounds[group + 1]))
             spread, by_group = GroupSpread(float(sds[group]), float(self.scales[group])), added(own)
-            growth, sds[group] = spread.redraw_held(rng, effects[own], by_group, density)
+            growth, sds[group] = spread.redraw_by(rng, effects[own], by_group, density)
             effects[own] *= growth
             density = density.moved((growth - 1.0) * by_group)
 
@@ -403,50 +403,33 @@ class WithEffects(Around):
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
         """Effects and latent vectors together, (C20), how much effects vary, then what the
-        likelihood inside has."""
-        density = self.density(latent, params)
+        likelihood inside has. Where observations have a density to move by, effects move by it,
+        given latent vectors."""
+        sds, effects = np.array(params["group_sd"], dtype=float), self.effects(params).copy()
+        if not self.held:
+            precision, standing = self.prior_precision(sds), Drawn(latent, effects)
+            latent, effects = draw_with_vectors(rng, self.design, precision, terms, prior, standing)
+            weights = np.broadcast_to(terms.precision, terms.residual.shape)
+            added = self._added(effects)
+            self.prior.redraw_spreads(rng, effects, sds, added, weights, terms.residual)
+        density = self.density(latent, params | self._params(effects, sds))
         if density is not None:
-            return self._redraw_held(rng, latent, params, terms, prior, density)
-        sds, standing = (
-            np.array(params["group_sd"], dtype=float),
-            Drawn(latent, self.effects(params)),
-        )
-        latent, effects = draw_with_vectors(
-            rng, self.design, self.prior_precision(sds), terms, prior, standing
-        )
-        weights = (
-            terms.precision
-            if len(terms.precision) > 1
-            else np.full(len(terms.residual), terms.precision[0])
-        )
-        added = self._added(effects)
-        self.prior.redraw_spreads(rng, effects, sds, added, weights, terms.residual)
-        mine = self._params(effects, sds)
+            self._move(rng, effects, sds, density)
         inner = self.inner.with_offset(times(self.design, effects))
-        latent, own_params = inner.redraw(rng, latent, self._own(params), terms, prior)
-        return latent, own_params | mine
+        latent, own = inner.redraw(rng, latent, self._own(params), terms, prior)
+        return latent, own | self._params(effects, sds)
 
-    def _redraw_held(
-        self,
-        rng: np.random.Generator,
-        latent: Array,
-        params: Params,
-        terms: Terms,
-        prior: Prior,
-        density: RowDensity,
-    ) -> tuple[Array, Params]:
-        """Effects given latent vectors, block after block by Metropolis steps, and how much they
-        vary; then what the likelihood inside has, latent vectors included."""
-        effects, sds = self.effects(params).copy(), np.array(params["group_sd"], dtype=float)
+    def _move(
+        self, rng: np.random.Generator, effects: Array, sds: Array, density: RowDensity
+    ) -> None:
+        """In place on effects and sds: effects given latent vectors, block after block by
+        Metropolis steps, and how much they vary."""
         precision = self.prior_precision(sds)
         for block in self._blocks:
             effects[block.own], density = block.move(
                 rng, density, effects[block.own], precision[block.own]
             )
-        self.prior.redraw_held_spreads(rng, effects, sds, self._added(effects), density)
-        inner = self.inner.with_offset(times(self.design, effects))
-        latent, own_params = inner.redraw(rng, latent, self._own(params), terms, prior)
-        return latent, own_params | self._params(effects, sds)
+        self.prior.move_spreads(rng, effects, sds, self._added(effects), density)
 
     def _added(self, effects: Array) -> Callable[[slice], Array]:
         """What the effects in a slice add to the locations, (n,)."""

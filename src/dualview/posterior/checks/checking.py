@@ -66,6 +66,7 @@ def _context(post: Posterior, behavior: Behavior | None) -> Context:
             _shares(post, part),
             part.noise_owner,
             isinstance(forecast.outcome, BinaryOutcome),
+            part.advice_on_spread,
         )
     return Context(found, linked, partition)
 

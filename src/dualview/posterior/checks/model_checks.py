@@ -270,13 +270,15 @@ class Outcomes(NamedTuple):
     """What checks need to know of outcomes: participants (n,) and shares of clusters (n, C) of
     each, where known.
 
-    owner (n,): whose each is, where users could have noises of their own and have not.
+    owner (n,): whose each is, where users could have noises of their own and have not. spread:
+    what to try where they vary too much, of distributions without a scale.
     """
 
     participants: Array | None
     shares: Array | None
     owner: NDArray[np.integer] | None
     binary: bool
+    spread: str | None = None
 
 
 class Context(NamedTuple):
@@ -300,7 +302,7 @@ def outcome_checks(residuals: Residuals, context: Context) -> list[Check]:
 
 
 def _outcome_statistics(name: str, context: Outcomes) -> list[Statistic]:
-    transform = "a transformed outcome such as its logarithm"
+    transform = context.spread or "a transformed outcome such as its logarithm"
     statistics = [
         Statistic(
             name,
@@ -325,6 +327,15 @@ def _outcome_statistics(name: str, context: Outcomes) -> list[Statistic]:
                 largest,
             ),
         ]
+    if context.spread is not None:
+        statistics.append(
+            Statistic(
+                f"{name}: spread",
+                "variance of standardized outcomes, about 1 where they vary as the family says",
+                context.spread,
+                lambda x: float(x.var()),
+            )
+        )
     statistics.append(
         Statistic(
             f"{name}: order",

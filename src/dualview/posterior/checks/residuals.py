@@ -76,7 +76,7 @@ def residuals_of(post: Posterior, behavior: Behavior | None, seed: int = 0) -> R
             found["latent"] = standardized(units.to_working(vectors - shifts), means, factors)
         made = {
             outcomes_of(part.name): _of_outcomes(rng, post, behavior, part, draws)
-            for part in behavior.left_out_parts()
+            for part in behavior.checked_parts()
         }
         found["outcomes"] = {name: own for name, (own, _) in made.items()}
         found["replicates"] = {name: again for name, (_, again) in made.items()}

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 _OF_LIKELIHOODS = (
     *("noise_precision", "typical_noise_precision", "degrees_of_freedom"),
     *("coefficients", "group_sd", "slopes", "slope_precision", "cut_points"),
+    "dispersion",
 )
 
 
