@@ -1,8 +1,8 @@
 """Noise about locations as a record of its own: one for all rows, each cluster's, each user's, or
 known; and how heavy its tails are.
 
-In working units a noise precision has the prior s ~ G(ν, 1/ν). A priori degrees of freedom have the
-density ∝ x e^{−x/10} above 1, so that means exist.
+In working units a noise precision has the prior s ~ G(ν, 1/ν). The prior of degrees of freedom is
+in ``numerics.hyperprior``.
 """
 
 import math
@@ -16,12 +16,12 @@ from scipy.special import gammaln
 
 from dualview.behaviors.families.base import Array, Given, Params, Users
 from dualview.distributions import G
+from dualview.numerics.hyperprior import LEAST_TAIL_DOF as LEAST_DOF
+from dualview.numerics.hyperprior import TAIL_RATE as _RATE
 from dualview.numerics.slice_sampling import slice_sample
 
 TYPICAL = "typical_noise_precision"
-LEAST_DOF = 1.0
 _MOST_LOG = 600.0  # a logarithm beyond which numbers leave their range
-_RATE = 0.1  # of the prior of the degrees of freedom
 
 
 class NoisePrior(NamedTuple):
