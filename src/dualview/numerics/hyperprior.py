@@ -20,7 +20,7 @@ Degrees of freedom ν of a t distribution in place of a normal one, of noise or 
 means of their clusters, have the density ∝ ν e^(−ν/10) above 1, so that means exist.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Hyperprior(NamedTuple):
@@ -38,3 +38,11 @@ SPREADS = {"flat": 2, "paper": 1}  # by name, ω − D + 1 of latent vectors
 PUBLISHED = Hyperprior(1, 0, 1, 1)
 FINITE_VARIANCES = Hyperprior(3, 2, 3, 1)
 LEAST_TAIL_DOF, TAIL_RATE = 1.0, 0.1
+
+
+def draw_tail_prior(rng: Any) -> float:
+    """A draw from the prior of ν; rng: a NumPy generator."""
+    dof = 0.0
+    while dof <= LEAST_TAIL_DOF:
+        dof = float(rng.standard_gamma(2.0)) / TAIL_RATE
+    return dof

@@ -55,7 +55,7 @@ def test_density_of_a_vector_is_the_average_over_clusters_from_the_base(
     x = base.means[0] + 0.5
     one = views.Base(*(part[0] for part in base))
     components = gaussian.draw_from_base(stream_of(rng), 200_000, one)
-    drawn = np.exp(densities.log_likelihood(x[None], *components))[0]
+    drawn = np.exp(densities.log_likelihood(x[None], *components, np.empty(0)))[0]
     ours = np.exp(FreshClusters(rng, base, 4000).log_density(x)).mean()
     assert abs(drawn.mean() - ours) < ACCEPT * drawn.std() / np.sqrt(len(drawn))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import multigammaln
 
-from dualview.numerics.hyperprior import LEAST_TAIL_DOF, PUBLISHED, TAIL_RATE, Hyperprior
+from dualview.numerics.hyperprior import PUBLISHED, Hyperprior, draw_tail_prior
 from dualview.numerics.streams import stream_of
 from dualview.views.approximation import Approximation
 from dualview.views.base import Array, Base, Components, Labels, View
@@ -135,7 +135,7 @@ class GaussianView(View):
         base_dof = n_dims - 1 + self.hyperprior.least_of_vectors + n_dims / rng.chisquare(1.0)
         base = Base(base_mean, base_precision, base_covariance, base_dof)
         components = conditionals.draw_from_base(stream_of(rng), n_components, base)
-        tail_dof = draw_prior_dof(rng) if self.heavy_tails else math.inf
+        tail_dof = draw_tail_prior(rng) if self.heavy_tails else math.inf
         return GaussianState(components, base, tail_dof=tail_dof)
 
     def design(self, x: Array) -> Array:
@@ -242,14 +242,6 @@ def _base_of(parts: Mapping[str, Any]) -> Base:
         for name in ("base_mean", "base_precision", "base_covariance")
     )
     return Base(mean, precision, covariance, float(parts["base_dof"]))
-
-
-def draw_prior_dof(rng: np.random.Generator) -> float:
-    """A draw of ν from its prior."""
-    dof = 0.0
-    while dof <= LEAST_TAIL_DOF:
-        dof = float(rng.standard_gamma(2.0)) / TAIL_RATE
-    return dof
 
 
 def no_cells(n_users: int, n_dims: int) -> Cells:
