@@ -70,7 +70,7 @@ class Model:
     agreement: the prior of the share of users who act as they look, or one for each table; None
     where all do. layout: which features belong to which table, where there are several; they are
     then independent given the cluster. heavy_tails: features have t distributions in their
-    clusters, (M17).
+    clusters, (M19).
     """
 
     partition: PartitionPrior

@@ -8,6 +8,7 @@ import numpy as np
 from dualview.behaviors.records import Array, Panel
 from dualview.checks import numbers, positive_number
 from dualview.errors import InputError
+from dualview.numerics.hyperprior import LEAST_TAIL_DOF
 
 _LEAST_LEFT = 0.05  # of the observations, as degrees of freedom after the users' own estimates
 _LEAST_SHARE = 1e-10  # of the outcome's variance; less is rounding
@@ -35,7 +36,8 @@ def checked_noise(noise: Any, dof: Any, is_exact: bool) -> tuple[str, float | No
     found = positive_number(dof, "degrees_of_freedom")
     if not found > LEAST_TAIL_DOF:
         raise InputError(
-            f"degrees_of_freedom must be above {LEAST_TAIL_DOF:g}, so that means exist; got {found:g}."
+            f"degrees_of_freedom must be above {LEAST_TAIL_DOF:g}, so that means exist; got "
+            f"{found:g}."
         )
     return noise, found
 

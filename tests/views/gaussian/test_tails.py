@@ -35,7 +35,7 @@ class Weighted(Case):
         self.sums = conditionals.cluster_sums(self.x, self.z, self.view.means, self.weights)
 
     def log_joint(self, **changed):
-        """ln p(x, components, base, λ | z, ν), written from (M1) to (M7) and (M17)."""
+        """ln p(x, components, base, λ | z, ν), written from (M1) to (M7) and (M19)."""
         values = {"weights": self.weights, "dof": DOF, **changed}
         weights, dof = values.pop("weights"), values.pop("dof")
         view = naive.ViewState(**{**vars(self.view), **values})
@@ -171,8 +171,8 @@ def test_redrawing_gives_weights_their_conditional_distribution(n_dims):
     rng, levels, squares = stream_of(np.random.default_rng(2)), [], squares_of(case)
     for _ in range(N_DRAWS // 10):
         redrawn = student_kind.redraw(rng, case.z, own)
-        shape, rate = tails.weight_law(squares, n_dims, redrawn.tail_dof)
-        levels += list(stats.gamma.cdf(redrawn.weights, shape, scale=1.0 / rate))
+        shape, rates = 0.5 * (redrawn.tail_dof + n_dims), 0.5 * (redrawn.tail_dof + squares)
+        levels += list(stats.gamma.cdf(redrawn.weights, shape, scale=1.0 / rates))
     check_law(levels, stats.uniform.cdf)
 
 

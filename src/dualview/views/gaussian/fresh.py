@@ -12,7 +12,7 @@ logarithms, because g is smaller than the smallest floating-point number now and
 close to D − 1. Working units throughout. N draws of the posterior have m fresh clusters each; rows
 (N m,) are sorted by draw.
 
-With heavy tails, (M17), each row also has the weight λ ~ Gamma(ν/2, ν/2) of its first user, and g λ
+With heavy tails, (M19), each row also has the weight λ ~ Gamma(ν/2, ν/2) of its first user, and g λ
 stands for g.
 """
 

@@ -5,7 +5,7 @@ probability of the intervals given the exact cells is estimated without bias by 
 sampler of Geweke, Hajivassiliou and Keane (GHK): each interval's probability given the cells before
 it, which are drawn inside their own.
 
-Where components have heavy tails, (M17), a point has a weight λ as well, given the exact cells:
+Where components have heavy tails, (M19), a point has a weight λ as well, given the exact cells:
 Gamma((ν + s)/2, rate (ν + q)/2), q = |ε|² of these. What is left of the cells is then ε/√λ, and
 roots are the √λ, 1 of a normal component.
 

@@ -36,7 +36,7 @@ from dualview.views.gaussian.scale import draw_latent_scale
 
 class GaussianState(NamedTuple):
     """Everything a Gaussian view learns. cells (n,): values of the cells that are not exact, in the
-    data's units. tail_dof: ν of (M17), ∞ without heavy tails."""
+    data's units. tail_dof: ν of (M19), ∞ without heavy tails."""
 
     components: Components
     base: Base

@@ -7,7 +7,7 @@ cells: to the projection on the features' component comes that of g_u on its own
 S_dd + Γ_dᵀ S^f Γ_d. Where users share the vectors of their clusters g_u cannot move; then f_u does,
 and with it the expectations of the user's observations.
 
-weights (U,): of users, where clusters have heavy tails, (M17): their precision is λ_u S; empty
+weights (U,): of users, where clusters have heavy tails, (M19): their precision is λ_u S; empty
 where all are 1.
 """
 

@@ -5,7 +5,7 @@ The precision of a new set of n users is proposed from q(S) = W(β + n − 1, M�
 of its vectors about their average; its mean is integrated out of all that is compared, and drawn at
 the end. Its weight is w = p(S) p(vectors | S) / q(S).
 
-Where clusters have heavy tails users keep their weights λ_u, (M17): averages and scatters are
+Where clusters have heavy tails users keep their weights λ_u, (M19): averages and scatters are
 weighted, and for n in the covariance of an average stands the sum of the weights. They cancel in
 everything else.
 """

@@ -1,7 +1,7 @@
 """The Gaussian kind with heavy tails: its record, and what it does otherwise than the kind with
 cells that are known to an interval.
 
-The weights λ_u of (M17) live inside a step only. ν is drawn with them integrated out; they are
+The weights λ_u of (M19) live inside a step only. ν is drawn with them integrated out; they are
 drawn right afterwards, and components are redrawn, split and merged given them. Users choose their
 clusters with their own weight integrated out, so that it is drawn anew where cells are drawn from
 it. An auxiliary component keeps its mean: without it, and without a weight, there is no closed

@@ -1,4 +1,4 @@
-"""Clusters with heavy tails, (M17): a weight λ_u of each user, and the degrees of freedom ν of all.
+"""Clusters with heavy tails, (M19): a weight λ_u of each user, and the degrees of freedom ν of all.
 
     x_u | z_u = k, λ_u ~ N(μ_k, (λ_u S_k)⁻¹),   λ_u ~ Gamma(ν/2, rate ν/2)
 

@@ -43,7 +43,7 @@ class GaussianView(View):
     """(M1) to (M7) for vectors of n_dims dimensions, with the paper's R_0 and β or, by the
     hyperprior, lighter tails.
 
-    heavy_tails: clusters are t distributions, (M17).
+    heavy_tails: clusters are t distributions, (M19).
     """
 
     n_dims: int
@@ -147,7 +147,7 @@ class GaussianView(View):
         return x
 
     def simulate(self, rng: np.random.Generator, state: GaussianState, z: Labels) -> Array:
-        """Vectors given their components, (M1) or (M17)."""
+        """Vectors given their components, (M1) or (M19)."""
         noise = rng.standard_normal((len(z), self.n_dims))
         if self.heavy_tails:
             noise /= np.sqrt(rng.chisquare(state.tail_dof, (len(z), 1)) / state.tail_dof)
