@@ -8,8 +8,11 @@ import pytest
 
 import checks
 from checks import Change, LostChainsError, by_blocks, changed, joint_tests, mutant_tests, mutate
+from dualview.behaviors.likelihoods.conjugate import Conjugate
+from dualview.engines.gibbs import engine, steps
 from dualview.model import Model, State
 from dualview.numerics.slice_sampling import sampler
+from dualview.numerics.streams import stream_of
 from dualview.partitions.agreement import LEARNT
 from dualview.partitions.alpha import Gamma
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
@@ -18,8 +21,10 @@ from dualview.views.gaussian import conditionals, splitting, student_kind, tails
 from engines.gibbs import test_joint_several_tables as several_tables
 from engines.gibbs import test_joint_tables as tables
 from engines.gibbs.few_users import linked, model
+from engines.gibbs.test_at_once import assert_same_record, one_by_one, run
 from engines.gibbs.test_joint_agreement import five_steps, many_splits
 from engines.gibbs.test_joint_behaviors import regression
+from yardsticks import leaves
 
 
 def numbers(partition: Any, n_users: int = 6, n_dims: int = 2) -> Model:
@@ -73,6 +78,41 @@ def look(made: Model, state: State) -> dict[str, float]:
             "sums and dof": float(np.log1p(squares).mean() * log_dof),
         }
     return found
+
+
+def simulated(name: str) -> tuple[Model, State]:
+    rng, made = np.random.default_rng(1), MODELS[name]()
+    state = made.draw_prior(rng)
+    made = made.simulate(rng, state)
+    return made, made.restarted(state)
+
+
+@pytest.mark.parametrize("name", ["process", "table"])
+def test_many_steps_in_a_call_are_the_steps_one_by_one(name: str) -> None:
+    """Weights live inside a step: a state without them goes on as one that had them."""
+    made, state = simulated(name)
+    keep = np.ones(30, dtype=np.bool_)
+    one, other = run(made, state, keep, 10), one_by_one(made, state, keep)
+    assert_same_record(one[1], other[1])
+    assert one[2] == other[2]
+    assert one[1].fixed["features.tail_dof"].std() > 0.0
+
+
+@pytest.mark.parametrize("name", ["process", "table, three clusters"])
+def test_steps_by_blocks_are_the_steps_in_one_call(name: str) -> None:
+    made, state = simulated(name)
+    for seed in range(5):
+        first, second = (
+            checks.working_state(np.random.default_rng(0), made, state) for _ in range(2)
+        )
+        stream = stream_of(np.random.default_rng(seed))
+        at_once = steps.run_steps(
+            stream[None].copy(), np.zeros(1, dtype=np.bool_), first, Conjugate.none()
+        )
+        by_moves, _ = engine.run_by_blocks(stream.copy(), second, steps.MOVES)
+        for one, same in zip(leaves(at_once.state.views), leaves(by_moves.views), strict=True):
+            np.testing.assert_array_equal(one, same)
+        np.testing.assert_array_equal(at_once.state.labels.z, by_moves.labels.z)
 
 
 def test_few_chains_leave_the_joint_prior_as_it_is() -> None:
