@@ -120,6 +120,7 @@ MODELS: dict[str, Callable[[Recipe], None]] = {
     ),
     "pooling": parameter(pooling="cluster"),
     "empirical scale": parameter(behavior_prior="likelihood"),
+    "heavy tails": parameter(feature_prior="student"),
 }
 OUTCOMES: dict[str, Callable[[Recipe], None]] = {
     "threads": outcome("threads"),
@@ -531,6 +532,12 @@ NO_MEANING: list[Refusal] = [
     Refusal(("no features",), _TABLES, "Without features there are no columns."),
     Refusal(
         ("no features",),
+        ("heavy tails",),
+        "Without features there are no clusters of features: the fit warns and continues.",
+        "is not used: there is no such view in this fit",
+    ),
+    Refusal(
+        ("no features",),
         ("link", *_AGREEMENTS),
         "The link and agreement are about features and behavior, so that both must be there.",
         "this fit lacks features X",
@@ -590,6 +597,10 @@ _BY_VARIATIONAL = (
     "no, or choices. Other likelihoods, links and labels of their own need bounds that nobody has "
     "derived and checked here."
 )
+_TAILS = (
+    "The variational engine has no factor for the users' weights, and its cells that are not exact "
+    "have normal moments: with weights these would have to be derived again."
+)
 _IN_SHARDS = (
     "Shards hold numbers and threads, and their engine makes passes over sums of these. Other "
     "tables need a file format and sums of their own; they can be fitted in memory."
@@ -643,6 +654,13 @@ NOT_WRITTEN: list[Refusal] = [
         _BY_VARIATIONAL,
         "The variational approximation does not do",
     ),
+    Refusal(
+        ("heavy tails",),
+        ("variational",),
+        _TAILS,
+        "The variational approximation does not do clusters with heavy tails",
+    ),
+    Refusal(("heavy tails",), ("shards",), _TAILS, "do not have clusters with heavy tails"),
     *(
         Refusal(("shards",), others, _IN_SHARDS, says)
         for others, says in (
@@ -732,6 +750,7 @@ COMMAND_LINE: dict[str, str] = {
     "agreement by table": _PYTHON,
     "pooling": "--pooling",
     "empirical scale": "--behavior-prior",
+    "heavy tails": "--feature-prior",
     "threads": "--threads",
     "numbers": "--kind",
     "rounded numbers": "--outcome-kind",

@@ -97,6 +97,9 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         several tables of features, side by side; the block of Σ of each is used.
         feature_prior="shrunk" or "diagonal", for many features and few users: Σ is the sample
         covariance shrunk toward its diagonal (Ledoit and Wolf 2004), or the diagonal alone.
+        feature_prior="student": clusters of features have heavy tails, t distributions in place of
+        normal ones, so that outliers and skew do not make clusters of their own; also
+        "student-shrunk", "student-diagonal" and ``GaussianPrior(m, Σ, tails="student")``.
         behavior_prior="likelihood": the maximum likelihood estimates with one cluster; better than
         the default if users have few observations. It is the default for behaviors of single users
         with effects outside the mixture (``common``, ``groups``).

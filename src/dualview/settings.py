@@ -268,13 +268,17 @@ class Settings:
         described="pooling {}",
         recorded="by the estimator",
     )
-    feature_prior: Literal["shrunk", "diagonal"] | None = setting(
+    feature_prior: (
+        Literal["shrunk", "diagonal", "student", "student-shrunk", "student-diagonal"] | None
+    ) = setting(
         None,
         "Scale of the features: by default their sample covariance. For many features and few "
         "users: "
-        '"shrunk", the covariance shrunk toward its diagonal, or "diagonal", only the variances.',
+        '"shrunk", the covariance shrunk toward its diagonal, or "diagonal", only the variances. '
+        '"student": clusters with heavy tails, so that skewed or heavy-tailed numbers do not fall '
+        'into many small clusters; also "student-shrunk" and "student-diagonal".',
         none="covariance of the features",
-        described="{} covariance",
+        described="feature prior {}",
         recorded="by the estimator",
     )
     behavior_prior: Literal["likelihood"] | None = setting(
