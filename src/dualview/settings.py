@@ -407,14 +407,13 @@ class AnswerSettings:
         "rankings",
     ] = setting(
         "threads",
-        "What a row is: of a thread, or an answer of one user. ratings are ordinal, levels without "
-        "an order categorical, times until something happens survival.",
+        "What a row is: of a thread, or one user's answer. Ratings are ordinal, levels without an "
+        "order categorical.",
         described="{}",
     )
     outcome: str | None = setting(
         None,
-        "Column with the outcomes; by default that of --outcome-column (rankings: place, survival: "
-        "time).",
+        "Column with the outcomes; by default outcome, place (rankings), time (survival).",
         none="outcome",
     )
     outcome_kind: Literal["continuous", "rounded", "count"] = setting(

@@ -117,6 +117,7 @@ def test_bash_completes_commands_options_and_values(
         "binary",
         "ordinal",
         "categorical",
+        "counts",
         "survival",
         "choices",
         "rankings",
