@@ -13,7 +13,7 @@ from dualview.engines.gibbs import engine, steps
 from dualview.model import Model, State
 from dualview.numerics.slice_sampling import sampler
 from dualview.numerics.streams import stream_of
-from dualview.partitions.agreement import LEARNT
+from dualview.partitions.agreement import LEARNED
 from dualview.partitions.alpha import Gamma
 from dualview.partitions.priors import ChineseRestaurant, FiniteDirichlet, OneCluster
 from dualview.views.blocked import BlockedState
@@ -49,7 +49,7 @@ MODELS = {
     "linked table, one cluster": lambda: heavy(tables.linked(OneCluster())),
     "linked table, pooled": lambda: heavy(tables.linked(FiniteDirichlet(3), pooled=True)),
     "several tables": lambda: heavy(several_tables.mixed(ChineseRestaurant())),
-    "tables that may disagree": lambda: heavy(several_tables.mixed(ChineseRestaurant(), LEARNT)),
+    "tables that may disagree": lambda: heavy(several_tables.mixed(ChineseRestaurant(), LEARNED)),
 }
 TABLES = ("table", "table, three clusters", "linked table", "linked table, one cluster")
 

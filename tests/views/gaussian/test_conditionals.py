@@ -294,7 +294,8 @@ def test_log_likelihood_tables_are_scipys_densities(n_dims):
 
 
 def check_sums(case, sums, users):
-    counts, totals, scatters = sums
+    counts, totals, scatters, weights = sums
+    np.testing.assert_array_equal(weights, counts)
     for k in range(N_COMPONENTS):
         inside = case.x[users][case.z[users] == k]
         deviations = inside - case.view.means[k]
