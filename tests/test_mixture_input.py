@@ -291,7 +291,8 @@ class TestParameters:
     def test_priors(self, name):
         wanted = (
             rf"{name} must be a GaussianPrior\(mean, covariance\)(, \"shrunk\", "
-            r"\"diagonal\"|, \"likelihood\") or None; got "
+            r"\"diagonal\", \"student\", \"student-shrunk\", \"student-diagonal\"|, "
+            r"\"likelihood\") or None; got "
         )
         for value in ((0.0, 1.0), "wide", dv.GaussianPrior):
             with pytest.raises(InputError, match=wanted):

@@ -40,6 +40,7 @@ from engines.gibbs.columns import (
 from yardsticks import N_DRAWS, check_counts, check_law, python_of
 
 LAST = math.nextafter(1.0, 0.0)
+NORMAL = np.empty(0)  # no degrees of freedom
 EXPONENTS = st.lists(st.one_of(st.floats(-900, 900), st.just(-math.inf)), min_size=1, max_size=8)
 
 
@@ -269,7 +270,7 @@ def test_users_before_the_first_and_from_the_end_on_are_left_alone():
     case, other = (Columns(3, Z, 1, 1, room=30) for _ in range(2))
     table = case.log_likelihood[:, :, 4:7].copy()
     done, _ = moves.assign(
-        np.random.default_rng(4), 4, 7, table, 4, case.auxiliary, case.state(process(1.0))
+        np.random.default_rng(4), 4, 7, table, 4, case.auxiliary, (0, 1), case.state(process(1.0))
     )
     assert done == 7
     for got, old in ((case.z, other.z), (case.latent, other.latent)):
@@ -450,7 +451,7 @@ def test_a_sweep_from_the_exact_posterior_of_fixed_components_stays_in_it(n_dims
     ):
         part *= 0.3  # nothing is sure
     likelihood, latent_precisions = (
-        log_likelihood(case.features, *case.components),
+        log_likelihood(case.features, *case.components, NORMAL),
         precision(case.latent_components.factors),
     )
     law, posteriors = {}, {}
@@ -706,10 +707,10 @@ def test_columns_weigh_their_users_or_a_share_of_alpha():
     case = Columns(14, [0, 2, 2, 0], 1, 0, n_components=3, n_auxiliary=2, room=1)
     weights = np.empty(6)
     case.counts[:] = [2, -1, 2, 0, 0, -1]
-    moves.weigh_columns(2, weights, case.state(process(0.6)))
+    moves.weigh_columns(2, 4, weights, case.state(process(0.6)))
     np.testing.assert_array_equal(weights, [2.0, 0.0, 2.0, 0.3, 0.3, 0.0])
     case.counts[:], case.auxiliary = [2, 0, 2, 0, 0, -1], np.empty(0, dtype=np.int64)
-    moves.weigh_columns(2, weights, case.state(finite(5, 0.25)))
+    moves.weigh_columns(2, 4, weights, case.state(finite(5, 0.25)))
     np.testing.assert_array_equal(weights, [2.25, 0.25, 2.25, 0.25, 0.25, 0.0])
 
 
@@ -723,7 +724,7 @@ def test_a_row_holds_log_likelihoods_of_users_within_bounds(n_dims, offset, firs
     table = np.full((3, 6 - offset), 9.0)
     moves.rescore(table[None], offset, first, end, 1, np.zeros(2, int), case.views[:-1])
     expected = np.full((3, 6), 9.0)
-    expected[1, first:end] = log_likelihood(case.features, *case.components)[first:end, 1]
+    expected[1, first:end] = log_likelihood(case.features, *case.components, NORMAL)[first:end, 1]
     np.testing.assert_allclose(table, expected[:, offset:], rtol=1e-12, atol=1e-13)
 
 
@@ -742,7 +743,7 @@ def test_a_row_sums_up_what_all_observed_views_say():
 
 def test_a_table_is_filled_for_columns_in_use_within_bounds():
     case = Columns(19, Z, 2, 0)
-    expected = log_likelihood(case.features, *case.components).T
+    expected = log_likelihood(case.features, *case.components, NORMAL).T
     used = np.flatnonzero(case.counts >= 0)
     np.testing.assert_allclose(case.table[used], expected[used], rtol=1e-12)
     assert np.isnan(case.table[case.counts < 0]).all()
