@@ -179,7 +179,8 @@ def test_weights_are_the_prior_s(n_clusters: int | None) -> None:
         np.empty(len(counts)),
         working_state(np.random.default_rng(0), model, state, 3),
     )
-    assignment.weigh_columns(np.count_nonzero(counts > 0), weights, working._replace(counts=counts))
+    tally = np.count_nonzero(counts > 0), np.maximum(counts, 0).sum()
+    assignment.weigh_columns(*tally, weights, working._replace(counts=counts))
     np.testing.assert_allclose(weights, expected, rtol=1e-15)
 
 
