@@ -395,7 +395,7 @@ class AnswerSettings:
         setting(
             "threads",
             "Threads, or answers of users: numbers (regression), yes or no (binary), ratings "
-            "(ordinal), counts by their rates (counts), preferred items (choices), ordered items "
+            "(ordinal), counts, preferred items (choices), ordered items (rankings).",
             "(rankings).",
             described="{}",
         )
@@ -413,20 +413,17 @@ class AnswerSettings:
     count_family: Literal["negative-binomial", "poisson"] = setting(
         "negative-binomial",
         "For counts: whether they vary more than Poisson counts, by a dispersion that is learned.",
-        described="{} counts",
     )
     exposure: str | None = setting(
         None,
         "For counts: column that says for how long, or how many, each row was counted.",
         none="no exposure",
-        described="exposure {}",
     )
     trials: str | None = setting(
         None,
         "For binary: column with the number of trials of each row; the outcome is the number of "
         "successes.",
         none="no trials",
-        described="trials {}",
     )
     bounds: tuple[str, ...] = setting(
         (),
@@ -491,6 +488,11 @@ class AnswerSettings:
         for name in ("common", "groups"):
             listed = separated(getattr(self, name))
             words[name] = f"{name} {', '.join(listed)}" if listed else f"no {name}"
+        if self.kind == "counts":
+            words["recorded"] = f"{self.count_family} counts"
+        for name in ("exposure", "trials"):
+            asked = getattr(self, name)
+            words[name] = f"{name} {asked}" if asked else f"no {name}"
         return words | {"items": "appeals" if self.item_intercept else "items"}
 
 

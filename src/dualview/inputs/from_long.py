@@ -139,11 +139,11 @@ def from_long(
     groups : str or list of str, optional
         Columns with levels that cut across users, such as items; each level has an effect.
     family : str
-        "regression" or "continuous": numbers; "rounded": rounded numbers; "count": counts as rounded
-        numbers; "counts", which is "negative binomial", or "poisson": counts by their rates;
-        "binary": 0 and 1; "ordinal": ratings. "auto": binary for 0 and 1 or True and False, or with
-        ``trials``, counts with ``exposure``, ordinal for an ordered categorical, else regression.
-        The behavior's repr says which it is.
+        "regression" or "continuous": numbers; "rounded": rounded numbers; "count": counts as
+        rounded numbers; "counts", which is "negative binomial", or "poisson": counts by their
+        rates; "binary": 0 and 1; "ordinal": ratings. "auto": binary for 0 and 1 or True and False,
+        or with ``trials``, counts with ``exposure``, ordinal for an ordered categorical, else
+        regression. The behavior's repr says which it is.
     features : str or list of str, optional
         Columns of the users, the same in all rows of a user; empty cells are filled from the user's
         other rows.

@@ -10,7 +10,7 @@ from scipy.stats import nbinom, t
 from behaviors.families.known_prior import N_USERS, PRIOR, Q, joint_scores, rows
 from checks import ACCEPT, REJECT, worst
 from dualview.behaviors.families import negative_binomial as families
-from dualview.behaviors.families.base import Given, Parts
+from dualview.behaviors.families.base import Parts
 from dualview.behaviors.families.negative_binomial import (
     NegativeBinomialFamily,
     NegativeBinomialOutcome,
