@@ -111,6 +111,8 @@ MODELS: dict[str, Callable[[Recipe], None]] = {
     "fixed number": parameter(n_clusters=3),
     "one cluster": parameter(n_clusters=1),
     "Pitman-Yor": parameter(n_clusters=dv.PitmanYor(0.3)),
+    "learned discount": parameter(n_clusters=dv.PitmanYor("learned")),
+    "finite mixtures": parameter(n_clusters=dv.FiniteMixtures()),
     "link": parameter(link="linear"),
     "agreement": parameter(agreement="learned"),
     "agreement by table": several(
@@ -118,6 +120,7 @@ MODELS: dict[str, Callable[[Recipe], None]] = {
     ),
     "pooling": parameter(pooling="cluster"),
     "empirical scale": parameter(behavior_prior="likelihood"),
+    "heavy tails": parameter(feature_prior="student"),
 }
 OUTCOMES: dict[str, Callable[[Recipe], None]] = {
     "threads": outcome("threads"),
@@ -125,6 +128,9 @@ OUTCOMES: dict[str, Callable[[Recipe], None]] = {
     "rounded numbers": outcome("rounded"),
     "yes or no": outcome("binary"),
     "ordered levels": outcome("ordinal"),
+    "levels without an order": outcome("categorical"),
+    "times": outcome("survival"),
+    "log-logistic times": outcome("logistic"),
     "choices": outcome("choices"),
     "rankings": outcome("rankings"),
     "several behaviors": several(outcome("numbers"), outcome("binary")),
@@ -293,6 +299,31 @@ class World:
             **self._users(),
             **self._effects(recipe, len(self.x)),
         )
+
+    def _categorical(self, recipe: Recipe, outcomes: bool) -> Any:
+        place = np.where(self.eta + self.noise > 0, 0, 1 + (self.noise > 0))
+        return dv.CategoricalOutcomes(
+            self._own(),
+            pd.DataFrame({"x": self.x}),
+            np.array(["bus", "car", "walk"])[place] if outcomes else None,
+            levels=["bus", "car", "walk"],
+            **self._users(),
+            **self._effects(recipe, len(self.x)),
+        )
+
+    def _survival(self, recipe: Recipe, outcomes: bool, family: str = "weibull") -> Any:
+        time = np.exp(self.eta + 0.5 * self.noise)
+        return dv.SurvivalOutcomes(
+            self._own(),
+            pd.DataFrame({"x": self.x}),
+            *((np.minimum(time, 2.0), time < 2.0) if outcomes else (None, None)),
+            family=family,
+            **self._users(),
+            **self._effects(recipe, len(self.x)),
+        )
+
+    def _logistic(self, recipe: Recipe, outcomes: bool) -> Any:
+        return self._survival(recipe, outcomes, "log-logistic")
 
     def _choices(self, recipe: Recipe, outcomes: bool) -> Any:  # noqa: ARG002
         items = pd.DataFrame({"x": [-1.0, 0.0, 1.0]}, index=["a", "b", "c"])
@@ -491,13 +522,20 @@ _OUTCOMES = tuple(name for name in OUTCOMES if name != "no behavior")
 
 NO_MEANING: list[Refusal] = [
     *_one_of(
-        ("fixed number", "one cluster", "Pitman-Yor"), "A fit has one prior of its partition."
+        ("fixed number", "one cluster", "Pitman-Yor", "learned discount", "finite mixtures"),
+        "A fit has one prior of its partition.",
     ),
     *_one_of(_NOISES, "A regression has one noise."),
     *_one_of(
         ("variational", "variational start"), "The start is that of the sampler, the other engine."
     ),
     Refusal(("no features",), _TABLES, "Without features there are no columns."),
+    Refusal(
+        ("no features",),
+        ("heavy tails",),
+        "Without features there are no clusters of features: the fit warns and continues.",
+        "is not used: there is no such view in this fit",
+    ),
     Refusal(
         ("no features",),
         ("link", *_AGREEMENTS),
@@ -559,6 +597,10 @@ _BY_VARIATIONAL = (
     "no, or choices. Other likelihoods, links and labels of their own need bounds that nobody has "
     "derived and checked here."
 )
+_TAILS = (
+    "The variational engine has no factor for the users' weights, and its cells that are not exact "
+    "have normal moments: with weights these would have to be derived again."
+)
 _IN_SHARDS = (
     "Shards hold numbers and threads, and their engine makes passes over sums of these. Other "
     "tables need a file format and sums of their own; they can be fitted in memory."
@@ -580,6 +622,9 @@ _IN_MEMORY = (
     "rounded numbers",
     "yes or no",
     "ordered levels",
+    "levels without an order",
+    "times",
+    "log-logistic times",
     "choices",
     "rankings",
     *_NOISES,
@@ -591,6 +636,9 @@ NOT_WRITTEN: list[Refusal] = [
             "link",
             *_AGREEMENTS,
             "ordered levels",
+            "levels without an order",
+            "times",
+            "log-logistic times",
             "rankings",
             *_NOISES,
             "groups",
@@ -606,6 +654,13 @@ NOT_WRITTEN: list[Refusal] = [
         _BY_VARIATIONAL,
         "The variational approximation does not do",
     ),
+    Refusal(
+        ("heavy tails",),
+        ("variational",),
+        _TAILS,
+        "The variational approximation does not do clusters with heavy tails",
+    ),
+    Refusal(("heavy tails",), ("shards",), _TAILS, "do not have clusters with heavy tails"),
     *(
         Refusal(("shards",), others, _IN_SHARDS, says)
         for others, says in (
@@ -631,7 +686,17 @@ NOT_WRITTEN: list[Refusal] = [
     Refusal(("pooling",), ("several behaviors",), _BY_CLUSTER, "is for a fit of one behavior"),
     Refusal(
         ("noise by cluster",),
-        ("threads", "yes or no", "ordered levels", "choices", "rankings", "several behaviors"),
+        (
+            "threads",
+            "yes or no",
+            "ordered levels",
+            "levels without an order",
+            "times",
+            "log-logistic times",
+            "choices",
+            "rankings",
+            "several behaviors",
+        ),
         _BY_CLUSTER,
         'noise="cluster" is for a fit of one behavior',
     ),
@@ -678,15 +743,22 @@ COMMAND_LINE: dict[str, str] = {
     "fixed number": "--clusters",
     "one cluster": "--clusters",
     "Pitman-Yor": "--partition",
+    "learned discount": "--partition",
+    "finite mixtures": "--partition",
     "link": "--link",
     "agreement": "--agreement",
     "agreement by table": _PYTHON,
     "pooling": "--pooling",
     "empirical scale": "--behavior-prior",
+    "heavy tails": "--feature-prior",
     "threads": "--threads",
     "numbers": "--kind",
     "rounded numbers": "--outcome-kind",
-    **dict.fromkeys(("yes or no", "ordered levels", "choices", "rankings"), "--kind"),
+    **dict.fromkeys(
+        ("yes or no", "ordered levels", "levels without an order", "times", "choices", "rankings"),
+        "--kind",
+    ),
+    "log-logistic times": "--distribution",
     "several behaviors": _PYTHON,
     **dict.fromkeys(_NOISES, _PYTHON),
     "common": "--common",

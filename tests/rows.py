@@ -18,6 +18,7 @@ from dualview.behaviors.families.noise import (
 from dualview.behaviors.families.ordinal import CutPrior, OrdinalFamily
 from dualview.behaviors.families.ranking import Orders, RankingFamily
 from dualview.behaviors.families.student import StudentFamily
+from dualview.behaviors.families.times import ERRORS, TimeFamily
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.panel import Panel
 
@@ -51,6 +52,12 @@ def interval_rows(
     noise = NoiseByCluster(prior) if by_cluster else SharedNoise(prior)
     family = IntervalFamily(noise, record=record)
     return UserRows(panel, family, values=Ends(low, high, panel.outcome))
+
+
+def time_rows(panel: Panel, prior: NoisePrior, family: str, *, record: Any) -> UserRows:
+    ends = Ends(*record(panel.outcome), panel.outcome)
+    made = TimeFamily(SharedNoise(prior), record=record, errors=ERRORS[family])
+    return UserRows(panel, made, values=ends)
 
 
 def logit_rows(panel: Panel, covariates: Any, constant: Array) -> UserRows:

@@ -193,6 +193,15 @@ def test_both_views_are_needed() -> None:
         dv.DualViewMixture(agreement="learned").fit(None, behavior)
 
 
+OPTIONS = [
+    {},
+    {"n_clusters": 4},
+    pytest.param({"n_clusters": dv.PitmanYor(0.3)}, marks=pytest.mark.slow),
+    pytest.param({"n_clusters": dv.PitmanYor("learned")}, marks=pytest.mark.slow),
+    pytest.param({"n_clusters": dv.FiniteMixtures()}, marks=pytest.mark.slow),
+]
+
+
 def naive_joint(rows: Candidates, log_looks: np.ndarray, log_acts: np.ndarray) -> np.ndarray:
     """ln of the weight of every pair (look, act) of rows of a draw, (R, R), −inf across draws, by
     (M16) pair by pair."""
@@ -201,21 +210,21 @@ def naive_joint(rows: Candidates, log_looks: np.ndarray, log_acts: np.ndarray) -
     result = np.full((n, n), -np.inf)
     for i in range(n):
         d, fresh = rows.draw[i], not rows.known[i]
-        share, total = rows.share[d], rows.total[d] + 1.0
+        share, here = rows.share[d], np.flatnonzero(rows.draw == d)
         new = rows.new_weight(np.full(rows.n_draws, 1.0 if fresh else 0.0), np.ones(rows.n_draws))[
             d
         ] / max(rows.n_fresh, 1)
-        for j in np.flatnonzero(rows.draw == d):
-            second = rows.weight[j] if rows.known[j] else new
-            second += (1.0 if rows.known[i] else 1.0 + rows.offset[d]) if i == j else 0.0
-            probability = (share if i == j else 0.0) + (1.0 - share) * second / total
+        second = np.where(rows.known[here], rows.weight[here], new)
+        second[here == i] += 1.0 + rows.offset[d] if fresh else 1.0
+        for j, own in zip(here, second, strict=True):
+            probability = (share if i == j else 0.0) + (1.0 - share) * own / second.sum()
             result[i, j] = log_looks[i] + np.log(probability) + log_acts[j]
     return result
 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"n_clusters": 4}, pytest.param({"partition": dv.PitmanYor(0.3)}, marks=pytest.mark.slow)],
+    OPTIONS,
     ids=str,
 )
 def test_weights_of_new_users(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,6 +273,7 @@ def weights_of_others(
     each look (R, R); by (M16)."""
     labels = post.flat("z")[draw], post.flat("z_behavior")[draw], post.flat("agrees")[draw]
     prior, alpha = post.spec.partition_prior, float(post.flat("alpha")[draw])
+    prior = prior.given(float(post.flat("discount")[draw])) if "discount" in post else prior
     n_known = int((post.components["owner"] == draw).sum())
     counts = np.zeros(n_known + n_fresh)
     for other, (look, act, agrees) in enumerate(zip(*labels, strict=True)):
@@ -289,7 +299,7 @@ def weights_of_others(
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"n_clusters": 4}, pytest.param({"partition": dv.PitmanYor(0.3)}, marks=pytest.mark.slow)],
+    OPTIONS,
     ids=str,
 )
 def test_densities_of_users_left_out(

@@ -106,8 +106,8 @@ def test_others_are_not(n_dims, options):
 
 def test_other_words_are_refused():
     wanted = (
-        'feature_prior must be a GaussianPrior(mean, covariance), "shrunk", "diagonal" or '
-        "None; got 'round'."
+        'feature_prior must be a GaussianPrior(mean, covariance), "shrunk", "diagonal", "student", '
+        '"student-shrunk", "student-diagonal" or None; got \'round\'.'
     )
     with pytest.raises(InputError, match=re.escape(wanted)):
         dv.DualViewMixture(feature_prior="round").fit(wide(3)[0])

@@ -769,7 +769,7 @@ def test_warnings_point_at_the_line_that_calls_fit():
         "observations and 2 coefficients": (None, few),
     }
     for text, (features, behavior) in cases.items():
-        options = {"pooling": "cluster"} if text.startswith("pooling") else {}
+        options = {"pooling": "cluster" if text.startswith("pooling") else None}
         with pytest.warns(DataWarning) as caught:
             dv.DualViewMixture(**QUICK, **options).fit(features, behavior)
         assert [warning.filename for warning in caught if text in str(warning.message)] == [

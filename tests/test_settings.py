@@ -304,7 +304,8 @@ def test_a_setting_that_is_refused_is_named_by_its_option_before_files_are_read(
 
 def test_choices_are_listed_as_people_write_them() -> None:
     assert choices(Settings)["keep"] == ("draws", "summary")
-    assert choices(Settings)["feature_prior"] == (None, "shrunk", "diagonal")
+    words = "shrunk", "diagonal", "student", "student-shrunk", "student-diagonal"
+    assert choices(Settings)["feature_prior"] == (None, *words)
     assert "time_unit" not in choices(ForumSettings)
     with pytest.raises(InputError, match=r'unit must be None, "nanoseconds", .* or "days"; got 3.'):
         check_choice("unit", 3, (None, *UNITS))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dualview.errors import InputError
-from dualview.units import GaussianPrior, Whitening
+from dualview.units import GaussianPrior, Whitening, constants_of, tails_of
 from naive import log_normal
 from yardsticks import positive_definite
 
@@ -71,6 +71,32 @@ def test_size_is_checked_by_name():
     GaussianPrior([0, 0], np.eye(2)).check_size(2, "feature_prior")
     with pytest.raises(InputError, match=r"feature_prior must have 3 dimension\(s\); got 2"):
         GaussianPrior([0, 0], np.eye(2)).check_size(3, "feature_prior")
+
+
+def test_tails_are_of_features():
+    prior = GaussianPrior([0, 0], np.eye(2), tails="student")
+    prior.check_size(2, "feature_prior")
+    assert "tails='student'" in repr(prior)
+    assert prior != GaussianPrior([0, 0], np.eye(2))
+    assert prior.block(slice(1)).tails == "student"
+    with pytest.raises(InputError, match=r"is for features.*leave tails out of behavior_prior"):
+        prior.check_size(2, "behavior_prior")
+    with pytest.raises(InputError, match="tails must be None or \"student\"; got 'fat'"):
+        GaussianPrior(0, 1, tails="fat")
+
+
+@pytest.mark.parametrize(
+    ("word", "tails", "constants"),
+    [
+        (None, None, None),
+        ("shrunk", None, "shrunk"),
+        ("student", "student", None),
+        ("student-diagonal", "student", "diagonal"),
+    ],
+)
+def test_words_say_tails_and_constants(word, tails, constants):
+    assert tails_of(word) == tails
+    assert constants_of(word) == constants
 
 
 @pytest.mark.parametrize("n_dims", DIMS)

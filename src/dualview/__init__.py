@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dualview.behaviors.ordinal import OrdinalOutcomes
     from dualview.behaviors.rankings import Rankings
     from dualview.behaviors.shared_outcome import SharedOutcome
+    from dualview.behaviors.survival import SurvivalOutcomes
     from dualview.behaviors.user_regression import UserRegression
     from dualview.columns import Censored, describe_columns
     from dualview.evaluation.calibration import calibrate
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from dualview.partitions.finite_mixtures import FiniteMixtures
     from dualview.partitions.pitman_yor import PitmanYor
     from dualview.posterior import Posterior, load
+    from dualview.posterior.partition.prior_clusters import prior_clusters
     from dualview.settings import Gibbs, Variational
     from dualview.shards import Shards
     from dualview.units import GaussianPrior
@@ -57,12 +59,14 @@ _HOMES = {
     "Rankings": "dualview.behaviors.rankings",
     "Shards": "dualview.shards",
     "SharedOutcome": "dualview.behaviors.shared_outcome",
+    "SurvivalOutcomes": "dualview.behaviors.survival",
     "UserRegression": "dualview.behaviors.user_regression",
     "Variational": "dualview.settings",
     "describe_columns": "dualview.columns",
     "fit": "dualview.mixture",
     "from_long": "dualview.inputs.from_long",
     "load": "dualview.posterior",
+    "prior_clusters": "dualview.posterior.partition.prior_clusters",
     "stack": "dualview.evaluation.stacking",
     "write_shards": "dualview.inputs.sharding",
 }
@@ -94,6 +98,7 @@ __all__ = [
     "Rankings",
     "Shards",
     "SharedOutcome",
+    "SurvivalOutcomes",
     "UserRegression",
     "Variational",
     "__version__",
@@ -106,6 +111,7 @@ __all__ = [
     "from_long",
     "load",
     "plots",
+    "prior_clusters",
     "stack",
     "write_shards",
 ]

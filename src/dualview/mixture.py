@@ -97,6 +97,9 @@ class DualViewMixture(Predictions, TransformerMixin, ClusterMixin, BaseEstimator
         several tables of features, side by side; the block of Σ of each is used.
         feature_prior="shrunk" or "diagonal", for many features and few users: Σ is the sample
         covariance shrunk toward its diagonal (Ledoit and Wolf 2004), or the diagonal alone.
+        feature_prior="student": clusters of features have heavy tails, t distributions in place of
+        normal ones, so that outliers and skew do not make clusters of their own; also
+        "student-shrunk", "student-diagonal" and ``GaussianPrior(m, Σ, tails="student")``.
         behavior_prior="likelihood": the maximum likelihood estimates with one cluster; better than
         the default if users have few observations. It is the default for behaviors of single users
         with effects outside the mixture (``common``, ``groups``).
@@ -547,6 +550,8 @@ def fit(
     levels: Sequence[Any] | None = None,
     exposure: str | None = None,
     trials: str | None = None,
+    event: str | None = None,
+    distribution: str = "weibull",
     **settings: Any,
 ) -> DualViewMixture:
     """A model fitted to a long table by a formula, with the package ``formulaic``.
@@ -558,7 +563,7 @@ def fit(
         user, and the column with the users' ids. Users have a level of their own unless a term is
         0. Terms may be products of columns, ``C(month)`` for levels, ``I(month ** 2)`` and
         functions of one row such as ``np.log(month)``.
-    table, features, common, groups, family, levels, exposure, trials
+    table, features, common, groups, family, levels, exposure, trials, event, distribution
         As in :func:`from_long`.
     **settings
         Parameters of :class:`DualViewMixture`.
@@ -590,6 +595,8 @@ def fit(
         levels=levels,
         exposure="" if exposure is None else column_name(exposure, "exposure"),
         trials="" if trials is None else column_name(trials, "trials"),
+        event=column_list(event, "event")[0] if event else "",
+        distribution=distribution,
     )
     strange = sorted(set(settings) - set(DualViewMixture().get_params()))
     if strange:

@@ -69,7 +69,8 @@ class Model:
     features are then complete vectors to start from. others: further observed views, by name.
     agreement: the prior of the share of users who act as they look, or one for each table; None
     where all do. layout: which features belong to which table, where there are several; they are
-    then independent given the cluster.
+    then independent given the cluster. heavy_tails: features have t distributions in their
+    clusters, (M19).
     """
 
     partition: PartitionPrior
@@ -82,6 +83,7 @@ class Model:
     intervals: Intervals | None = None
     agreement: AgreementPrior | tuple[AgreementPrior, ...] | None = None
     layout: Layout | None = None
+    heavy_tails: bool = False
 
     def __post_init__(self) -> None:
         if not self.observed and self.likelihood is None:
@@ -113,7 +115,8 @@ class Model:
     def feature_view(self) -> GaussianView | BlockedView:
         """The view of the features."""
         assert self.features is not None
-        return feature_view(self.features.shape[1], self.layout, self.intervals)
+        n_dims = self.features.shape[1]
+        return feature_view(n_dims, self.layout, self.intervals, self.heavy_tails)
 
     @cached_property
     def views(self) -> dict[str, View]:
@@ -199,6 +202,7 @@ class Model:
             others=others,
             intervals=intervals,
             layout=self.layout,
+            heavy_tails=self.heavy_tails,
         )
 
     def log_joint(self, state: State) -> float:

@@ -268,13 +268,17 @@ class Settings:
         described="pooling {}",
         recorded="by the estimator",
     )
-    feature_prior: Literal["shrunk", "diagonal"] | None = setting(
+    feature_prior: (
+        Literal["shrunk", "diagonal", "student", "student-shrunk", "student-diagonal"] | None
+    ) = setting(
         None,
         "Scale of the features: by default their sample covariance. For many features and few "
         "users: "
-        '"shrunk", the covariance shrunk toward its diagonal, or "diagonal", only the variances.',
+        '"shrunk", the covariance shrunk toward its diagonal, or "diagonal", only the variances. '
+        '"student": clusters with heavy tails, so that skewed or heavy-tailed numbers do not fall '
+        'into many small clusters; also "student-shrunk" and "student-diagonal".',
         none="covariance of the features",
-        described="{} covariance",
+        described="feature prior {}",
         recorded="by the estimator",
     )
     behavior_prior: Literal["likelihood"] | None = setting(
@@ -391,18 +395,25 @@ class AnswerSettings:
     """What the observations are, and which columns hold them; threads unless another kind is
     named."""
 
-    kind: Literal["threads", "regression", "binary", "ordinal", "counts", "choices", "rankings"] = (
-        setting(
-            "threads",
-            "Threads, or answers of users: numbers (regression), yes or no (binary), ratings "
-            "(ordinal), counts, preferred items (choices), ordered items (rankings).",
-            "(rankings).",
-            described="{}",
-        )
+    kind: Literal[
+        "threads",
+        "regression",
+        "binary",
+        "ordinal",
+        "categorical",
+        "counts",
+        "survival",
+        "choices",
+        "rankings",
+    ] = setting(
+        "threads",
+        "What a row is: of a thread, or one user's answer. Ratings are ordinal, levels without an "
+        "order categorical.",
+        described="{}",
     )
     outcome: str | None = setting(
         None,
-        "Column with the outcomes; by default that of --outcome-column (rankings: place).",
+        "Column with the outcomes; by default outcome, place (rankings), time (survival).",
         none="outcome",
     )
     outcome_kind: Literal["continuous", "rounded", "count"] = setting(
@@ -427,9 +438,18 @@ class AnswerSettings:
     )
     bounds: tuple[str, ...] = setting(
         (),
-        "For regression: columns with the lower and upper ends of outcomes that are known to an "
-        "interval: --bounds low,high. "
+        "For regression and survival: columns with the lower and upper ends of outcomes that are "
+        "known to an interval: --bounds low,high. "
         "An empty cell is an open end; equal ends are an exact number.",
+    )
+    event: str | None = setting(
+        None,
+        "For survival: column with 1 where the time was seen, 0 where it is right-censored.",
+        none="all times seen",
+        described="event {}",
+    )
+    distribution: Literal["weibull", "log-logistic", "log-normal"] = setting(
+        "weibull", "For survival: distribution of the times.", described="{} times"
     )
     by: tuple[str, ...] = setting(
         (),
@@ -448,12 +468,12 @@ class AnswerSettings:
     levels: tuple[str, ...] = setting(
         (),
         "For ordinal: all levels, lowest first: --levels poor,fair,good. By default the numbers "
-        "in the outcome.",
+        "in the outcome. For categorical: all levels, by default those in the outcome.",
     )
     no_intercept: bool = setting(
         False,
-        "Leave out each user's own intercept, which regression, binary and ordinal have by "
-        "default.",
+        "Leave out each user's own intercept, which there is by default but for choices and "
+        "rankings.",
     )
     items: str | None = setting(
         None,
@@ -482,8 +502,12 @@ class AnswerSettings:
         recorded = (
             f"between {' and '.join(separated(self.bounds))}"
             if self.bounds
+            else f"event {self.event}"
+            if self.event is not None
             else f"{self.outcome_kind} outcomes"
         )
+        if self.kind == "survival":
+            recorded += f", {self.distribution} times"
         words = {"kind": self.kind, "by": by, "own intercept": intercept, "recorded": recorded}
         for name in ("common", "groups"):
             listed = separated(getattr(self, name))

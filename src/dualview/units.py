@@ -35,6 +35,9 @@ SHRINKAGES: dict[str | None, Callable[[Array], float]] = {
 }
 
 
+STUDENT = "student"  # how priors and descriptions of models call clusters with heavy tails
+
+
 class GaussianPrior:
     """The constants (m, Σ) of a view, in the user's units.
 
@@ -44,6 +47,9 @@ class GaussianPrior:
         m of (M4).
     covariance : float or array (D, D)
         Σ of (M4) to (M6), symmetric and positive definite. With D = 1 a number: the variance.
+    tails : None or "student"
+        Of features: "student" for clusters with heavy tails, t distributions in place of normal
+        ones.
 
     Examples
     --------
@@ -53,8 +59,12 @@ class GaussianPrior:
 
     mean: Array
     covariance: Array
+    tails: str | None
 
-    def __init__(self, mean: ArrayLike, covariance: ArrayLike) -> None:
+    def __init__(self, mean: ArrayLike, covariance: ArrayLike, tails: str | None = None) -> None:
+        if tails not in (None, STUDENT):
+            raise InputError(f'tails must be None or "{STUDENT}"; got {tails!r}.')
+        self.tails = tails
         try:
             self.mean = np.atleast_1d(np.asarray(mean, dtype=float))
             self.covariance = np.atleast_2d(np.asarray(covariance, dtype=float))
@@ -85,25 +95,48 @@ class GaussianPrior:
             ) from None
 
     def __repr__(self) -> str:
-        return f"GaussianPrior(mean={self.mean.tolist()}, covariance={self.covariance.tolist()})"
+        tails = "" if self.tails is None else f", tails={self.tails!r}"
+        numbers = f"mean={self.mean.tolist()}, covariance={self.covariance.tolist()}"
+        return f"GaussianPrior({numbers}{tails})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GaussianPrior):
             return NotImplemented
-        return np.array_equal(self.mean, other.mean) and np.array_equal(
-            self.covariance, other.covariance
-        )
+        same = np.array_equal(self.mean, other.mean) and self.tails == other.tails
+        return same and np.array_equal(self.covariance, other.covariance)
 
     __hash__ = None  # type: ignore[assignment]
 
     def block(self, columns: slice) -> "GaussianPrior":
         """The constants of some of the columns."""
-        return GaussianPrior(self.mean[columns], self.covariance[columns, columns])
+        return GaussianPrior(self.mean[columns], self.covariance[columns, columns], self.tails)
 
     def check_size(self, n_dims: int, name: str) -> None:
-        """Raise unless the prior has n_dims dimensions."""
+        """Raise unless the prior has n_dims dimensions, and where it has tails that only features
+        have."""
+        if self.tails is not None and name != "feature_prior":
+            raise InputError(
+                f'tails="{self.tails}" is for features, feature_prior=GaussianPrior(...); leave '
+                f"tails out of {name}."
+            )
         if len(self.mean) != n_dims:
             raise InputError(f"{name} must have {n_dims} dimension(s); got {len(self.mean)}.")
+
+
+def tails_of(prior: GaussianPrior | str | None) -> str | None:
+    """The tails of clusters that a prior of features asks for: "student", or None for normal
+    ones."""
+    if isinstance(prior, GaussianPrior):
+        return prior.tails
+    return STUDENT if prior is not None and prior.split("-")[0] == STUDENT else None
+
+
+def constants_of(prior: GaussianPrior | str | None) -> GaussianPrior | str | None:
+    """The constants of a prior of features without its tails: as given, or a name in
+    ``SHRINKAGES``."""
+    if prior is None or isinstance(prior, GaussianPrior):
+        return prior
+    return None if prior == STUDENT else prior.removeprefix(f"{STUDENT}-")
 
 
 def _standardized(x: Array) -> tuple[Array, Array, Array, Array]:

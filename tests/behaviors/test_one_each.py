@@ -48,6 +48,11 @@ def choices(user: Any = ONE) -> dv.PairwiseChoices:
     return dv.PairwiseChoices(user, first, second, np.eye(5)[:, :2], n_users=N)
 
 
+def categories(user: Any = ONE, **options: Any) -> dv.CategoricalOutcomes:
+    levels = np.array(["bus", "car", "walk"])[np.digitize(RESPONSE, [-2.0, 2.0])]
+    return dv.CategoricalOutcomes(user, DOSE[:, None], levels, n_users=N, **options)
+
+
 def rankings(user: Any = ONE) -> dv.Rankings:
     rows = [np.repeat(part, 3) for part in (user, np.arange(N))]
     design = _RNG.normal(size=(3 * N, 1))
@@ -59,7 +64,7 @@ def pooling_of(behavior: Any, **parameters: Any) -> str | None:
     return problem_of(X, behavior, **parameters).spec.pooling
 
 
-@pytest.mark.parametrize("make", [regression, answers, ratings, choices])
+@pytest.mark.parametrize("make", [regression, answers, ratings, choices, categories])
 def test_users_with_one_row_each_share_their_clusters_vector(make: Any) -> None:
     assert pooling_of(make()) == "cluster"
     assert pooling_of(make(TWO)) is None
@@ -144,6 +149,8 @@ def test_the_scale_of_answers_with_confounders_is_not_estimated() -> None:
     behavior = answers(common=AGE[:, None])
     np.testing.assert_allclose(constants_of(behavior)[1], [[1.0]])
     assert constants_of(behavior, behavior_prior="likelihood")[1][0, 0] != 1.0
+    plain, more = constants_of(categories()), constants_of(categories(common=AGE[:, None]))
+    np.testing.assert_array_equal(plain[1], more[1])
 
 
 @pytest.mark.filterwarnings("error::dualview.errors.DataWarning")

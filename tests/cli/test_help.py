@@ -111,7 +111,17 @@ def test_bash_completes_commands_options_and_values(
     assert completed(script, "dualview", "fo") == ["forum"]
     assert completed(script, "dualview", "fit", "--max-") == ["--max-time", "--max-draws"]
     assert completed(script, "dualview", "fit", "--help-a") == ["--help-all"]
-    kinds = ["threads", "regression", "binary", "ordinal", "choices", "rankings"]
+    kinds = [
+        "threads",
+        "regression",
+        "binary",
+        "ordinal",
+        "categorical",
+        "counts",
+        "survival",
+        "choices",
+        "rankings",
+    ]
     assert completed(script, "dualview", "fit", "u.csv", "--kind", "") == kinds
 
 

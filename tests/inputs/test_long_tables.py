@@ -129,6 +129,38 @@ def test_the_words_of_the_command_line_are_families(word: str) -> None:
     assert long(visits(), outcome="falls", family="ordinal")[1].levels.names[0] == "0"
 
 
+def test_levels_without_an_order_are_said_or_told_by_a_categorical() -> None:
+    table = visits()
+    behavior = long(table, outcome="town", by=None, family="categorical")[1]
+    assert behavior.levels.names == ("a", "b", "c")
+    again = long(table.assign(town=table["town"].astype("category")), outcome="town", by=None)[1]
+    assert type(again) is dv.CategoricalOutcomes
+    assert again.fingerprint() == behavior.fingerprint()
+    with pytest.raises(InputError, match='without an order say family="categorical"'):
+        long(table, outcome="town", by=None)
+    with pytest.raises(InputError, match='levels= is for family="ordinal" or "categorical"'):
+        long(table, levels=[1, 2], family="regression")
+
+
+def test_times_have_events_or_ends() -> None:
+    table = visits().assign(days=lambda t: t["bdi"].abs() + 1.0, seen=lambda t: t["better"])
+    options = {"outcome": "days", "family": "survival", "event": "seen"}
+    behavior = long(table, **options, distribution="log-logistic")[1]
+    assert behavior.times_family == "log-logistic"
+    np.testing.assert_array_equal(np.isinf(behavior.observed[:, 1]), table["seen"] == 0)
+    exact = long(table, outcome="days", family="survival")[1]
+    assert exact.observed.ndim == 1
+    table["high"] = table["days"].where(table["seen"] == 1)
+    ends = long(table, outcome=["days", "high"], family="survival")[1]
+    np.testing.assert_array_equal(ends.observed, behavior.observed)
+    with pytest.raises(InputError, match=r"must hold 1 where the time was seen .* got 2"):
+        long(table.assign(seen=2), **options)
+    with pytest.raises(InputError, match='with family="survival"'):
+        long(table, outcome="days", event="seen")
+    with pytest.raises(InputError, match="outcome is the column 'seen', and by has it too"):
+        long(table, **options, by="seen")
+
+
 def test_levels_of_numbers_count_as_their_numbers() -> None:
     table = visits().assign(grade=lambda t: pd.Categorical(t["falls"], ordered=True))
     levels = long(table, outcome="grade")[1].levels

@@ -184,7 +184,7 @@ def test_a_weight_that_forgets_the_number_of_components_is_rejected():
 
 
 def model():
-    return Model(FiniteMixtures("poisson(2)", Gamma(4.0, 4.0)), np.zeros((6, 1)), n_users=6)
+    return Model(FiniteMixtures("poisson(1)", Gamma(4.0, 4.0)), np.zeros((12, 1)), n_users=12)
 
 
 @pytest.mark.slow

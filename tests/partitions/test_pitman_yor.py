@@ -234,7 +234,7 @@ def test_a_discount_that_is_known_or_given():
 
 
 def learned_model():
-    own = PitmanYor(Beta(2.0, 2.0), Gamma(2.0, 2.0))
+    own = PitmanYor(Beta(1.5, 3.0), Gamma(2.0, 2.0))
     return Model(own, np.zeros((6, 1)), n_users=6)
 
 
@@ -269,7 +269,7 @@ def test_words_and_errors():
     assert partition_process("pitman-yor(learned)") == PitmanYor("learned")
     assert partition_process("pitman-yor(beta(2, 3))") == PitmanYor(Beta(2, 3))
     assert partition_names(None, None, PitmanYor("learned")).process == (
-        "pitman-yor(beta(1.0, 1.0))"
+        "pitman-yor(beta(1.0, 3.0))"
     )
     with pytest.raises(InputError, match="b of at least"):
         PitmanYor(Beta(1.0, 0.1))

@@ -27,6 +27,7 @@ CASES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "linked": ({"link": "linear", "agreement": 0.75}, TABLE, BEHAVIOR),
     "pooled": ({"n_clusters": 3, "pooling": "cluster"}, None, BEHAVIOR),
     "one": ({"n_clusters": 1, "spread_prior": "paper"}, None, BEHAVIOR),
+    "heavy tails": ({"feature_prior": "student-shrunk"}, TABLE, BEHAVIOR),
     "tables": (
         {"agreement": {"b": dv.Beta(2, 3)}},
         {"a": FORUM.features[:, :1], "b": FORUM.features},

@@ -38,6 +38,11 @@ def answers_of(seed: int, n: int = 160) -> pd.DataFrame:
             "winner": [f"i{i}" for i in item],
             "loser": [f"i{i}" for i in other],
             "visits": rng.poisson(np.exp(0.3 * place)),
+            "brand": np.array(["ale", "gin", "rum"])[
+                (np.outer(place, [0.0, 0.5, -0.5]) + rng.normal(size=(n, 3))).argmax(axis=1)
+            ],
+            "days": np.exp(0.3 * place) * rng.weibull(2.0, n) + 0.01,
+            "over": rng.integers(0, 2, n),
             "list": [f"r{i // 4}" for i in range(n)],
         }
     )
@@ -267,6 +272,11 @@ def test_ratings_with_common_columns_and_groups(
         (["--kind", "choices", "--outcome", "y"], "--outcome is not for --kind choices"),
         (["--kind", "choices"], "--kind choices needs a table of items: --items items.csv"),
         (
+            ["--kind", "survival", "--bounds", "low,high", "--event", "over"],
+            "--bounds says what is known of the outcomes; --event does so too",
+        ),
+        (["--kind", "binary", "--outcome", "yes", "--event", "over"], "--event is not for"),
+        (
             ["--kind", "binary", "--outcome", "yes", "--levels", "a,b,c"],
             "--levels is not for --kind binary",
         ),
@@ -447,6 +457,40 @@ def test_counts(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (predicted["median"] == predicted["median"].round()).all()
     assert cli.main(["report", str(run)]) == 0
     assert "--outcome-kind=count" in (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "observations", "columns"),
+    [
+        (["--kind=categorical", "--outcome=brand"], "answers", ["probability_rum", "mode"]),
+        (
+            ["--kind=survival", "--outcome=days", "--event=over", "--distribution=log-normal"],
+            "times",
+            ["median", "outcome_high", "log_density"],
+        ),
+    ],
+)
+def test_levels_without_an_order_and_times(
+    tables: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    observations: str,
+    columns: list[str],
+) -> None:
+    run = fitted(tables, tmp_path / "run", *options, "--by", "dose")
+    assert cli.main(["predict", str(run), str(tables / "new.csv")]) == 0
+    assert f"30 {observations} predicted; " in capsys.readouterr().out
+    predicted = pd.read_csv(run / "predictions.csv")
+    assert set(columns) <= set(predicted.columns)
+    blank = pd.read_csv(tables / "new.csv").drop(columns=["brand", "days", "over"])
+    blank.to_csv(tmp_path / "blank.csv", index=False)
+    assert cli.main(["predict", str(run), str(tmp_path / "blank.csv")]) == 0
+    again = pd.read_csv(run / "predictions.csv")
+    np.testing.assert_allclose(again[columns[0]], predicted[columns[0]])
+    assert cli.main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text()
+    assert all(option in page for option in options)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ _HOMES = {
     "Rankings": "rankings",
     "SeveralBehaviors": "several",
     "SharedOutcome": "shared_outcome",
+    "SurvivalOutcomes": "survival",
     "UserRegression": "user_regression",
     "KINDS": "kinds",
     "behavior_from": "kinds",

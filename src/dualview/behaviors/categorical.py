@@ -249,9 +249,11 @@ class _Utilities(Rankings):
         )
         rows = rows.with_users(range(len(behavior)), behavior.users, len(behavior))
         rows.levels, rows.names = levels, _names(behavior.names, levels)
+        rows._share_vectors = behavior._share_vectors
         rows.outcome = None if behavior.outcome is None else np.repeat(behavior.outcome, each)
         rows.effects = _effects_by_level(behavior.effects, levels, behavior.coefficient_prior)
-        if rows.effects.prior is None and behavior.effects.names and n > 1:
+        told = behavior.effects.names and all(map(varies, behavior.effects.columns.T))
+        if rows.effects.prior is None and told:
             variances = COMMON_SD**2 / behavior.effects.columns.var(axis=0, ddof=1)
             rows.effects = replace(rows.effects, prior=rows._prior(variances))
         return rows
@@ -384,7 +386,7 @@ def _found(outcome: NDArray[Any]) -> list[Any]:
             f"outcome must hold names or whole numbers; got {fractions[0]:g}. For numbers use "
             "UserRegression."
         )
-    found = np.unique(outcome if outcome.dtype.kind in "iuf" else outcome.astype(str)).tolist()
+    found = list(np.unique(outcome if outcome.dtype.kind in "iuf" else outcome.astype(str)))
     if len(found) > _MOST_LEVELS:
         raise InputError(
             f"outcome has {len(found)} different values, where at most {_MOST_LEVELS} levels make "

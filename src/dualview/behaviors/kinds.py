@@ -10,6 +10,7 @@ from dualview.behaviors.ordinal import OrdinalOutcomes
 from dualview.behaviors.rankings import Rankings
 from dualview.behaviors.several import SeveralBehaviors
 from dualview.behaviors.shared_outcome import SharedOutcome
+from dualview.behaviors.survival import SurvivalOutcomes
 from dualview.behaviors.user_regression import UserRegression
 from dualview.errors import InputError
 
@@ -22,6 +23,7 @@ KINDS: dict[str, Any] = {
         PairwiseChoices,
         OrdinalOutcomes,
         CategoricalOutcomes,
+        SurvivalOutcomes,
         CountOutcomes,
         Rankings,
     )

@@ -12,6 +12,7 @@ _SHORT = {
     "BinaryOutcomes": "binary",
     "OrdinalOutcomes": "ordinal",
     "CategoricalOutcomes": "categorical",
+    "SurvivalOutcomes": "survival",
     "CountOutcomes": "counts",
     "PairwiseChoices": "choices",
     "Rankings": "rankings",

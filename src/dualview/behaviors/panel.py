@@ -236,7 +236,8 @@ class PerUser(LinearBehavior):
 
     @property
     def is_one_each(self) -> bool:
-        return self._one_each and self._learned().has_augmentation
+        has_family = type(self)._learned is not PerUser._learned
+        return self._one_each and not (has_family and not self._learned().has_augmentation)
 
     def sharing_vectors(self) -> Self:
         """Where no user has two rows, constants are those of one vector for everybody."""

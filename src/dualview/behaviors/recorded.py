@@ -117,6 +117,107 @@ class Recorded:
         return f"{n:,}, of which {int((low < high).sum()):,} are known to an interval"
 
 
+class RecordedTimes(Recorded):
+    """Times above 0, seen or known to lie between two; the regression is of their logarithms."""
+
+    def __init__(self) -> None:
+        super().__init__(Column("time", "censored"))
+
+    def intervals(self, recorded: Array) -> tuple[Array, Array]:
+        low, high = super().intervals(recorded)
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(low, 0.0)), np.log(high)
+
+    def log_stretch(self, recorded: Array) -> Array:
+        """ln t of exact times, by which their densities are less than those of ln t; 0 else."""
+        low, high = self.intervals(recorded)
+        return np.where(low == high, low, 0.0)
+
+    def recorded_again(self, logarithms: Array, recorded: Array) -> Array:
+        """Other times, (n,) or ends (n, 2), as those that were recorded."""
+        with np.errstate(over="ignore"):
+            if recorded.ndim == 1:
+                return np.exp(logarithms)
+            return np.exp(
+                np.column_stack(self.observed_again(logarithms, *self.intervals(recorded)))
+            )
+
+    def checked(self, y: Any, n: int) -> Array:
+        found = super().checked(y, n)
+        check_times(found, "y")
+        return found
+
+    def described(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def scored_as(self) -> str:
+        return "times"
+
+    def facts(self, recorded: Array) -> str:
+        low, high = self.intervals(recorded)
+        return (
+            f"{len(recorded):,} times, {int((low == high).sum()):,} of them seen, "
+            f"{int(np.isposinf(high).sum()):,} right-censored"
+        )
+
+
+def recorded_times(time: Any, event: Any, n: int) -> Array | None:
+    """Times (n,), or their ends (n, 2) where some are censored; None where there are none."""
+    if time is None:
+        if event is not None:
+            raise InputError("event says which times were seen: give them as time.")
+        return None
+    if isinstance(time, Censored):
+        if event is not None:
+            raise InputError(
+                "Censored(low, high) says what is known of each time; leave event out, or give "
+                "time and event as two columns of numbers."
+            )
+        ends = _ends(time)
+    else:
+        values = numbers(time, "time", n_dims=1)
+        seen = _seen(event, len(values))
+        ends = np.column_stack([values, np.where(seen, values, np.inf)])
+    if len(ends) != n:
+        raise InputError(f"time must have a value per row of design, {n}; got {len(ends)}.")
+    check_times(ends, "time")
+    return ends if (ends[:, 0] != ends[:, 1]).any() else ends[:, 0]
+
+
+def check_times(recorded: Array, name: str) -> None:
+    """Raise where exact times are not above 0, or what is known of one says nothing."""
+    ends = np.atleast_2d(recorded.T).T
+    wrong = ~(ends[:, -1] > 0.0) | ((ends[:, 0] == ends[:, -1]) & ~(ends[:, 0] > 0.0))
+    if wrong.any():
+        raise InputError(
+            f"{name} must hold times above 0; got {ends[wrong][0, -1]:g} in {rows_text(wrong)}. "
+            "Measure from the start, in smaller units where times of 0 are rounded, or give what "
+            "is known of such a time as Censored(None, high)."
+        )
+    empty = (ends[:, 0] <= 0.0) & np.isposinf(ends[:, -1])
+    if empty.any():
+        raise InputError(
+            f"A censored time of 0 says nothing; {name} has one in {rows_text(empty)}. Leave these "
+            "rows out."
+        )
+
+
+def _seen(event: Any, n: int) -> NDArray[np.bool_]:
+    """Whether each of n times was seen; all where nobody says."""
+    if event is None:
+        return np.ones(n, dtype=bool)
+    values = numbers(event, "event", n_dims=1)
+    odd = values[(values != 0.0) & (values != 1.0)]
+    if len(odd) or len(values) != n:
+        got = f"{odd[0]:g}" if len(odd) else f"{len(values)} of them"
+        raise InputError(
+            "event must have a value for each time, 1 or True where it was seen, 0 or False where "
+            f"it is right-censored; got {got}."
+        )
+    return np.asarray(values == 1.0)
+
+
 def recorded_outcome(outcome: Any, kind: Any, n: int) -> tuple[Array | None, Recorded | None]:
     """What was recorded of n outcomes, (n,) or (n, 2), and how; None for the second where they are
     exact numbers."""

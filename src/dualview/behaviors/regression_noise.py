@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from dualview.behaviors.families.noise import LEAST_DOF
 from dualview.behaviors.records import Array, Panel
 from dualview.checks import numbers, positive_number
 from dualview.errors import InputError
+from dualview.numerics.hyperprior import LEAST_TAIL_DOF
 
 _LEAST_LEFT = 0.05  # of the observations, as degrees of freedom after the users' own estimates
 _LEAST_SHARE = 1e-10  # of the outcome's variance; less is rounding
@@ -34,9 +34,10 @@ def checked_noise(noise: Any, dof: Any, is_exact: bool) -> tuple[str, float | No
             f"noise={noise!r}. Drop one of them."
         )
     found = positive_number(dof, "degrees_of_freedom")
-    if not found > LEAST_DOF:
+    if not found > LEAST_TAIL_DOF:
         raise InputError(
-            f"degrees_of_freedom must be above {LEAST_DOF:g}, so that means exist; got {found:g}."
+            f"degrees_of_freedom must be above {LEAST_TAIL_DOF:g}, so that means exist; got "
+            f"{found:g}."
         )
     return noise, found
 

@@ -383,7 +383,7 @@ class UserRegression(PerUser):
         mean = np.linalg.solve(squares, panel.weighted.sum(axis=0))
         weights = np.ones(self.n_observations) if roots is None else roots[self._order] ** 2
         variance = float(np.var(panel.outcome / np.sqrt(weights), ddof=1))
-        covariance = variance * weights.sum() * np.linalg.inv(squares)
+        covariance = variance * weights.sum() * np.linalg.solve(squares, np.eye(self.n_dims))
         return GaussianPrior(mean, 0.5 * (covariance + covariance.T))
 
     def _of_some_users(self) -> Self:
@@ -482,8 +482,14 @@ class UserRegression(PerUser):
             return working(again[0]), working(again[1])
 
         is_open = not np.isfinite([low, high]).all()
-        family = IntervalFamily(self._noise(), is_open, record)
+        family = self._of_intervals(is_open, record)
         return UserRows(panel, family, values=Ends(working(low), working(high), panel.outcome))
+
+    def _of_intervals(
+        self, is_open: bool, record: Callable[[Array], tuple[Array, Array]]
+    ) -> IntervalFamily:
+        """Of numbers that are known to intervals, in working units."""
+        return IntervalFamily(self._noise(), is_open, record)
 
     def _learned(self) -> Family:
         """Of exact numbers."""

@@ -15,6 +15,8 @@ _PYTHON = {
     "UserRegression": "--kind regression",
     "BinaryOutcomes": "--kind binary",
     "OrdinalOutcomes": "--kind ordinal",
+    "CategoricalOutcomes": "--kind categorical",
+    "SurvivalOutcomes": "--kind survival",
     "CountOutcomes": "--kind counts",
     "PairwiseChoices": "--kind choices",
 }

@@ -28,6 +28,8 @@ OBSERVATIONS = {
     "regression": "observations",
     "binary": "answers",
     "ordinal": "ratings",
+    "categorical": "answers",
+    "survival": "times",
     "counts": "counts",
     "choices": "choices",
     "rankings": "ranked items",
@@ -40,9 +42,12 @@ _OPTIONS = {
     "binary": (*_OWN, "trials"),
     "counts": (*_OWN, "count_family", "exposure"),
     "ordinal": (*_OWN, "levels"),
+    "categorical": (*_OWN, "levels"),
+    "survival": (*_OWN, "event", "distribution", "bounds"),
     "choices": ("by", "common", "groups", "items", "item_intercept"),
     "rankings": ("outcome", "by", "common", "groups"),
 }
+USUAL_OUTCOMES = {"rankings": "place", "survival": "time"}  # columns, where not that of outcomes
 OPTIONS = tuple(dict.fromkeys(name for names in _OPTIONS.values() for name in names))
 _ADVICE = {
     "outcomes": " The outcome is a column of the answers: name it with --outcome.",
@@ -58,8 +63,8 @@ def check_options(kind: str, given: Sequence[str]) -> None:
         return
     advice = _ADVICE.get(wrong[0], "") if kind in KINDS else ""
     if kind == "threads":
-        advice = " Name what was observed: --kind regression, binary, ordinal, counts, choices or "
-        advice += "rankings."
+        kinds = [kind for kind in OBSERVATIONS if kind != "threads"]
+        advice = f" Name what was observed: --kind {', '.join(kinds[:-1])} or {kinds[-1]}."
     raise InputError(f"--{wrong[0].replace('_', '-')} is not for --kind {kind}.{advice}")
 
 
@@ -182,7 +187,8 @@ def _long_table(table: GivenTable, columns: Columns, settings: AnswerSettings) -
         raise InputError(f"Outcomes must depend on something: name columns with --by{advice}.")
     outcome = _outcome_columns(columns, settings)
     common, groups = separated(settings.common), separated(settings.groups)
-    used = {"user": (columns.user,), "outcome": outcome, "by": by, "common": common}
+    outcomes = outcome if settings.event is None else (*outcome, settings.event)
+    used = {"user": (columns.user,), "outcome": outcomes, "by": by, "common": common}
     sizes = {"exposure": settings.exposure, "trials": settings.trials}
     used |= {part: (name,) for part, name in sizes.items() if name}
     said = {"user": "--user-column", **{name: f"--{name}" for name in (*used, "groups")[1:]}}
@@ -197,6 +203,8 @@ def _long_table(table: GivenTable, columns: Columns, settings: AnswerSettings) -
         settings.outcome_kind,
         not settings.no_intercept,
         tuple(_levels(separated(settings.levels))),
+        event=settings.event or "",
+        distribution=settings.distribution,
         exposure=settings.exposure or "",
         trials=settings.trials or "",
         count_family="poisson" if settings.count_family == "poisson" else "negative binomial",
@@ -210,14 +218,18 @@ def _outcome_columns(columns: Columns, settings: AnswerSettings) -> tuple[str, .
         return ()
     bounds = separated(settings.bounds)
     if not bounds:
-        usual = "place" if settings.kind == "rankings" else columns.outcome
-        return (settings.outcome or usual,)
+        return (settings.outcome or USUAL_OUTCOMES.get(settings.kind, columns.outcome),)
     if len(bounds) != 2:
         raise InputError(
             f"--bounds takes two columns, as in --bounds low,high; got {', '.join(bounds)}."
         )
-    if settings.outcome is not None or settings.outcome_kind != "continuous":
-        other = "--outcome" if settings.outcome is not None else "--outcome-kind"
+    others = {
+        "--outcome": settings.outcome is not None,
+        "--event": settings.event is not None,
+        "--outcome-kind": settings.outcome_kind != "continuous",
+    }
+    if any(others.values()):
+        other = next(name for name, given in others.items() if given)
         raise InputError(
             f"--bounds says what is known of the outcomes; {other} does so too. Leave one out."
         )

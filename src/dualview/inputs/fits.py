@@ -127,9 +127,10 @@ def fingerprint(parameters: Parameters, data: Data, labels: Labels | None = None
 
 
 def _prior_text(prior: GaussianPrior | str | None) -> str | None:
-    return (
-        prior if prior is None or isinstance(prior, str) else digest(prior.mean, prior.covariance)
-    )
+    if prior is None or isinstance(prior, str):
+        return prior
+    text = digest(prior.mean, prior.covariance)
+    return text if prior.tails is None else f"{text}, {prior.tails}"
 
 
 def fits_to_views(

@@ -26,8 +26,9 @@ from dualview.settings import AnswerSettings, check_choice, choices
 MEMORY = "The table"  # what messages call one that is no file
 # The words of --kind and --outcome-kind
 FAMILIES = ("auto", *KINDS, *(choices(AnswerSettings)["outcome_kind"]))
+_WITH_LEVELS = ("ordinal", "categorical")
 _OF_COUNTS = ("counts", *COUNT_FAMILIES)
-_OF_ENDS = ("auto", "regression", "continuous")
+_OF_ENDS = ("auto", "regression", "continuous", "survival")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Wanted:
     family: str = "auto"
     levels: Sequence[Any] | None = None
     intercept: bool = True
+    event: str = ""
+    distribution: str = "weibull"
     exposure: str = ""
     trials: str = ""
 
@@ -60,9 +63,17 @@ class Wanted:
         if len(self.outcome) > 2 or (len(self.outcome) == 2 and self.family not in _OF_ENDS):
             raise InputError(
                 "outcome must be a column, or two with the ends of intervals, of which the family "
-                f'is "regression"; got {listed(self.outcome)} and family="{self.family}".'
+                f'is "regression" or "survival"; got {listed(self.outcome)} and '
+                f'family="{self.family}".'
             )
-        names: dict[str, Sequence[str]] = {"user": (self.user,), "outcome": self.outcome}
+        if self.event and (self.family != "survival" or len(self.outcome) == 2):
+            raise InputError(
+                'event= names the column that says which times were seen, with family="survival" '
+                f"and one column of times; got outcome {listed(self.outcome)} and "
+                f'family="{self.family}".'
+            )
+        outcomes = (*self.outcome, *filter(None, [self.event]))
+        names: dict[str, Sequence[str]] = {"user": (self.user,), "outcome": outcomes}
         names |= {"by": self.by, "common": self.common, "groups": self.groups}
         names |= {"features": self.features}
         sizes = {"exposure": self.exposure, "trials": self.trials}
@@ -116,6 +127,8 @@ def from_long(
     features: str | Sequence[str] | None = None,
     levels: Sequence[Any] | None = None,
     intercept: bool = True,
+    event: str | None = None,
+    distribution: str = "weibull",
     exposure: str | None = None,
     trials: str | None = None,
 ) -> tuple[pd.DataFrame | None, Behavior]:
@@ -141,17 +154,23 @@ def from_long(
     family : str
         "regression" or "continuous": numbers; "rounded": rounded numbers; "count": counts as
         rounded numbers; "counts", which is "negative binomial", or "poisson": counts by their
-        rates; "binary": 0 and 1; "ordinal": ratings. "auto": binary for 0 and 1 or True and False,
-        or with ``trials``, counts with ``exposure``, ordinal for an ordered categorical, else
-        regression. The behavior's repr says which it is.
+        rates; "binary": 0 and 1; "ordinal": ratings; "categorical": levels without an order;
+        "survival": times until something happens. "auto": binary for 0 and 1 or True and False, or
+        with ``trials``, counts with ``exposure``, ordinal for an ordered categorical, categorical
+        for one without an order, else regression. The behavior's repr says which it is.
     features : str or list of str, optional
         Columns of the users, the same in all rows of a user; empty cells are filled from the user's
         other rows.
     levels : list, optional
-        For ordinal: all levels, lowest first.
+        For ordinal: all levels, lowest first. For categorical: all levels, those in the outcome by
+        default.
     intercept : bool
         Whether each user has a level of its own. Without it the first text column of ``by`` has an
         indicator of every level.
+    event : str, optional
+        For survival: column with 1 or True where the time was seen, 0 where it is right-censored.
+    distribution : str
+        For survival: "weibull", "log-logistic" or "log-normal".
     exposure : str, optional
         For counts: column that says for how long, or how many, each row was counted.
     trials : str, optional
@@ -161,7 +180,7 @@ def from_long(
     -------
     X : DataFrame or None
         The features, a row for each user with the id as its index; None without features.
-    behavior : UserRegression, BinaryOutcomes, CountOutcomes or OrdinalOutcomes
+    behavior : UserRegression, BinaryOutcomes, OrdinalOutcomes, …
         With the same users. A model that is fitted to it predicts from long tables:
         ``model.predict_outcome(new_table)``.
 
@@ -191,6 +210,8 @@ def from_long(
         family=family,
         levels=levels,
         intercept=intercept,
+        event="" if event is None else column_name(event, "event"),
+        distribution=distribution,
         exposure="" if exposure is None else column_name(exposure, "exposure"),
         trials="" if trials is None else column_name(trials, "trials"),
     )
@@ -231,6 +252,8 @@ def _long_table(table: GivenTable, wanted: Wanted) -> LongTable:
         intercept,
         found.levels,
         wanted.features,
+        event=wanted.event,
+        distribution=wanted.distribution,
         exposure=wanted.exposure,
         trials=wanted.trials,
         count_family=found.count_family,
@@ -248,18 +271,25 @@ class _Family(NamedTuple):
 
 def _family(table: GivenTable, wanted: Wanted) -> _Family:
     """The family that was asked for, or the one that the outcomes show."""
-    if len(wanted.outcome) == 2:
+    if len(wanted.outcome) == 2 and wanted.family != "survival":
         return _Family("regression", told=f"numbers between {' and '.join(wanted.outcome)}")
     name, family = wanted.outcome[0], wanted.family
     cells = table.frame[name]
-    ordered = isinstance(cells.dtype, pd.CategoricalDtype) and cells.cat.ordered
+    is_categorical = isinstance(cells.dtype, pd.CategoricalDtype)
+    ordered = is_categorical and cells.cat.ordered
+    if is_categorical and not ordered and family == "auto" and wanted.levels is None:
+        family = "categorical"
     levels = () if wanted.levels is None else tuple(np.asarray(level_list(wanted.levels)).tolist())
     if not levels and ordered:
         levels = tuple(cells.cat.categories.tolist())
-    if wanted.levels is not None and family not in ("auto", "ordinal"):
-        raise InputError(f'levels= is for family="ordinal"; got family="{family}".')
+    if wanted.levels is not None and family not in ("auto", *_WITH_LEVELS):
+        raise InputError(
+            f'levels= is for family="ordinal" or "categorical"; got family="{family}".'
+        )
     told = f"{name!r} as family={family!r}"
-    if family != "ordinal" and not levels:
+    if is_categorical and family == "categorical" and not levels:
+        levels = tuple(cells.cat.categories.tolist())
+    if family not in _WITH_LEVELS and not levels:
         _refuse_text(table, name)
     if family == "auto" and (wanted.exposure or wanted.trials):
         family = "counts" if wanted.exposure else "binary"
@@ -271,7 +301,7 @@ def _family(table: GivenTable, wanted: Wanted) -> _Family:
         count_family: CountFamily = "poisson" if family == "poisson" else "negative binomial"
         return _Family("counts", told=told, count_family=count_family)
     if family in KINDS:
-        return _Family(family, levels=levels if family == "ordinal" else (), told=told)
+        return _Family(family, levels=levels if family in _WITH_LEVELS else (), told=told)
     return _Family("regression", family, (), told)
 
 
@@ -281,7 +311,8 @@ def _refuse_text(table: GivenTable, name: str) -> None:
         held = f" ({listed(source.texts().levels)})" if source.is_listable else ""
         raise InputError(
             f"{table.path}: the outcome {name!r} holds {source.holds}{held}. For ratings say their "
-            'order: family="ordinal", levels=[...], lowest first. For yes or no make it True and '
+            'order: family="ordinal", levels=[...], lowest first. For levels without an order say '
+            'family="categorical". For yes or no make it True and '
             f"False, as in df[{name!r}] == 'yes'. Numbers must be numbers in every row."
         )
 

@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 from dualview.behaviors.base import Behavior
 from dualview.behaviors.binary import BinaryOutcomes
+from dualview.behaviors.categorical import CategoricalOutcomes
 from dualview.behaviors.counts import CountFamily, CountOutcomes
+from dualview.behaviors.families.levels import Levels
 from dualview.behaviors.ordinal import OrdinalOutcomes
+from dualview.behaviors.survival import SurvivalOutcomes
 from dualview.behaviors.user_regression import UserRegression
 from dualview.checks import listed
 from dualview.columns import Censored
@@ -31,6 +34,8 @@ KINDS: dict[str, Any] = {
     "regression": UserRegression,
     "binary": BinaryOutcomes,
     "ordinal": OrdinalOutcomes,
+    "categorical": CategoricalOutcomes,
+    "survival": SurvivalOutcomes,
     "counts": CountOutcomes,
 }
 SIZES = {"counts": "exposure", "binary": "trials"}  # what a row stands for, by kind
@@ -53,9 +58,11 @@ class LongTable:
 
     kind, outcome_kind: as ``AnswerSettings`` has them. outcome: a column, or two with the ends of
     intervals; none where outcomes are no column. design: what outcomes depend on, user by user.
-    common, groups: whose effects all users share. levels: of ordinal outcomes. features: columns of
-    the users. told: how the outcome was read, in words. exposure: the column of counts', trials:
-    that of numbers of successes; empty for none. count_family: as :class:`CountOutcomes` has it.
+    common, groups: whose effects all users share. levels: of ordinal and categorical outcomes.
+    features: columns of the users. told: how the outcome was read, in words. event, distribution:
+    of times, the column that says which were seen, and the family. exposure: the column of counts',
+    trials: that of numbers of successes; empty for none. count_family: as :class:`CountOutcomes`
+    has it.
     """
 
     user: str
@@ -69,6 +76,8 @@ class LongTable:
     levels: tuple[str | float, ...] = ()
     features: tuple[str, ...] = ()
     told: str = ""
+    event: str = ""
+    distribution: str = "weibull"
     exposure: str = ""
     trials: str = ""
     count_family: CountFamily = "negative binomial"
@@ -126,7 +135,9 @@ class LongTable:
         }
         if self.levels:
             options["levels"] = list(self.levels)
-        if self.kind == "regression" and outcome is not None and outcome.ndim == 2:
+        if self.kind == "survival":
+            options["family"] = self.distribution
+        if outcome is not None and outcome.ndim == 2:
             outcome = Censored(*outcome.T)
         elif self.kind == "regression":
             options["outcome_kind"] = self.outcome_kind
@@ -135,8 +146,9 @@ class LongTable:
         if observed.size is not None:
             options[SIZES[self.kind]] = observed.size
         made = KINDS[self.kind](user, observed.design, outcome, **options)
-        ordinal = isinstance(made, OrdinalOutcomes)
-        made.table = (replace(self, levels=_levels_of(made)) if ordinal else self).to_json()
+        levels = getattr(made, "levels", None)
+        told = self if levels is None else replace(self, levels=_levels_of(levels))
+        made.table = told.to_json()
         return made  # type: ignore[no-any-return]
 
     def _levels_of_groups(self, table: GivenTable) -> dict[str, list[str]] | None:
@@ -164,9 +176,11 @@ class LongTable:
         cells = table.require(column, table.option("outcome"), filled=filled, advice=advice)
         if not filled:
             return table.numbers_or_nothing(column, "places 1, 2, 3, ...")
-        if self.kind == "ordinal" and cells.dtype.kind not in "biuf":
+        if self.kind in ("ordinal", "categorical") and cells.dtype.kind not in "biuf":
             return self._named_levels(table, column)
         values = table.numbers(column, "the outcome")
+        if self.event:
+            return np.column_stack([values, self._upper_ends(table, values)])
         odd = values[(values != 0) & (values != 1)]
         if self.kind == "binary" and not self.trials and len(odd):
             asked = "--kind binary" if table.is_file else 'family="binary"'
@@ -178,18 +192,30 @@ class LongTable:
 
     def _has_outcomes(self, table: GivenTable) -> bool:
         """Whether a table has the columns of outcomes, and anything in them."""
-        there = set(self.outcome) <= set(table.frame.columns)
+        there = {*self.outcome, *filter(None, [self.event])} <= set(table.frame.columns)
         return there and not all(table.is_blank(name) for name in self.outcome)
 
     def _named_levels(self, table: GivenTable, column: str) -> NDArray[Any]:
         names = [level_text(value) for value in table.frame[column]]
-        if not self.levels:
+        if not self.levels and self.kind == "ordinal":
             found = listed(sorted(set(names)))
             raise InputError(
                 f"{table.path}: the order of the levels in {column!r} ({found}) is not known: give "
                 f"{table.option('levels')}, lowest first."
             )
         return np.array(names)
+
+    def _upper_ends(self, table: GivenTable, times: Array) -> Array:
+        """Times (n,) where they were seen, infinity where they are right-censored."""
+        table.require(self.event, table.option("event"))
+        seen = table.numbers(self.event, "whether times were seen")
+        odd = seen[(seen != 0) & (seen != 1)]
+        if len(odd):
+            raise InputError(
+                f"{table.path}: column {self.event!r} must hold 1 where the time was seen and 0 "
+                f"where it is right-censored; got {odd[0]:g}."
+            )
+        return np.where(seen == 1, times, np.inf)
 
     def _ends(self, table: GivenTable) -> Iterator[Array]:
         """Lower, then upper ends (n,); infinite where a cell is empty."""
@@ -235,9 +261,9 @@ def has_fractions(values: pd.Series) -> bool:
     return not (np.isfinite(known).all() and are_whole(known))
 
 
-def _levels_of(made: OrdinalOutcomes) -> tuple[Any, ...]:
-    """The levels of a behavior as it takes them: numbers, or names."""
-    values, names = made.levels.values.tolist(), made.levels.names
+def _levels_of(levels: Levels) -> tuple[Any, ...]:
+    """Levels as behaviors take them: numbers, or names."""
+    values, names = levels.values.tolist(), levels.names
     are_numbers = [f"{value:g}" for value in values] == list(names)
     return tuple(values) if are_numbers else names
 

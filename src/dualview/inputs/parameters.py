@@ -31,7 +31,7 @@ from dualview.settings import (
     defaults,
     setting_names,
 )
-from dualview.units import GaussianPrior
+from dualview.units import GaussianPrior, constants_of, tails_of
 
 _MOVED = ("partition", "n_whole", *defaults(Gibbs))
 _PLAIN = ("n_draws", "n_chains", "max_time", "spread_prior", "link", "pooling")
@@ -102,6 +102,16 @@ class Parameters:
             return self
         shared = self.engine.can_pool and behavior is not None and behavior.is_one_each
         return replace(self, pooling="cluster" if shared else None)
+
+    @property
+    def feature_constants(self) -> GaussianPrior | str | None:
+        """Where the constants of the feature view come from."""
+        return constants_of(self.feature_prior)
+
+    @property
+    def tails(self) -> str | None:
+        """Tails of clusters of features: "student", or None for normal ones."""
+        return tails_of(self.feature_prior)
 
     @property
     def settings(self) -> Settings:

@@ -111,13 +111,14 @@ def describe_model(
         layout=layout,
         behavior=behavior,
         units=units,
+        tails=parameters.tails if "features" in units else None,
     )
 
 
 def _joined_units(parameters: Parameters, data: Data) -> Whitening:
     """The units of the features: with several tables, each in its own."""
     check_room(len(data.feature_names), parameters.n_kept)
-    prior, n_clusters = parameters.feature_prior, parameters.n_clusters
+    prior, n_clusters = parameters.feature_constants, parameters.n_clusters
     if not data.tables:
         return _units(data, prior, n_clusters)
     if isinstance(prior, GaussianPrior):

@@ -88,6 +88,11 @@ def _check(parameters: Parameters, shards: Shards) -> None:
             raise InputError(
                 f"Fits to shards do not have {name} yet: leave it out, or fit in memory."
             )
+    if parameters.tails is not None:
+        raise InputError(
+            "Fits to shards do not have clusters with heavy tails: their engine adds up normal "
+            'vectors, without weights. Leave "student" out of feature_prior, or fit in memory.'
+        )
     if isinstance(parameters.behavior_prior, str):
         raise InputError(
             f'behavior_prior="{parameters.behavior_prior}" is not for shards: give a '
@@ -131,7 +136,7 @@ def build_shard_model(parameters: Parameters, raw: ShardedUsers) -> Problem:
 
 
 def _feature_units(parameters: Parameters, raw: ShardedUsers) -> Whitening:
-    names, prior = raw.shards.feature_names, parameters.feature_prior
+    names, prior = raw.shards.feature_names, parameters.feature_constants
     if isinstance(prior, GaussianPrior):
         prior.check_size(len(names), "feature_prior")
         return Whitening.of(prior)

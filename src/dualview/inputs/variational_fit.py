@@ -185,7 +185,8 @@ class VariationalStart:
         """q of a model, from two starts; the same however many chains there are."""
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2**31))
         seeds = [np.random.default_rng(child) for child in own.spawn(_STARTS_OF_CHAINS)]
-        model = replace(fit.model, pooled=False)  # any partition will do
+        # any partition will do
+        model = replace(fit.model, pooled=False, heavy_tails=False)
         with threadpool_limits(1):
             return cls(VariationalEngine().fit(model, _distinct([start(rng) for rng in seeds])))
 

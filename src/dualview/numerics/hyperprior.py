@@ -15,9 +15,12 @@ The spread inside clusters is (M6′) W_0 ~ W(ω, Σ/ω), whose density goes lik
 The paper's ω = D lets it grow without bound towards 0. Where vectors are observed, they tell their
 spread. Latent ones may tell little of it, and then the posterior puts clusters too narrow. With ω =
 D + 1 the density is flat there.
+
+Degrees of freedom ν of a t distribution in place of a normal one, of noise or of vectors about the
+means of their clusters, have the density ∝ ν e^(−ν/10) above 1, so that means exist.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Hyperprior(NamedTuple):
@@ -34,3 +37,12 @@ class Hyperprior(NamedTuple):
 SPREADS = {"flat": 2, "paper": 1}  # by name, ω − D + 1 of latent vectors
 PUBLISHED = Hyperprior(1, 0, 1, 1)
 FINITE_VARIANCES = Hyperprior(3, 2, 3, 1)
+LEAST_TAIL_DOF, TAIL_RATE = 1.0, 0.1
+
+
+def draw_tail_prior(rng: Any) -> float:
+    """A draw from the prior of ν; rng: a NumPy generator."""
+    dof = 0.0
+    while dof <= LEAST_TAIL_DOF:
+        dof = float(rng.standard_gamma(2.0)) / TAIL_RATE
+    return dof

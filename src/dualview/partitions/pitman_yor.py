@@ -21,12 +21,15 @@ from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.kinds import register
 from dualview.numerics.slice_sampling import sampler
 from dualview.numerics.special import log_gamma, log_rising
-from dualview.partitions.agreement import LEARNED, Beta
+from dualview.partitions.agreement import Beta
 from dualview.partitions.alpha import PAPER, Concentration
 from dualview.partitions.concentration import AlphaPrior, log_alpha_prior
 from dualview.partitions.priors import PartitionPrior
 from dualview.partitions.soft import AlphaGrid, SoftSticks
 
+# Of a discount that is learned: with a uniform prior every user is soon alone where data have no
+# clusters. See benchmarks/discount.py.
+DEFAULT_DISCOUNT = Beta(1.0, 3.0)
 _MOST_LOGIT = 34.0  # of a discount: beyond it is 1 to rounding
 _LEAST_B = 0.5  # of its Beta prior, which else has mass there
 
@@ -168,7 +171,7 @@ register(
 def _checked(discount: Any) -> Any:
     """A discount: a number, or the prior of one that is learned. Arrays are values of draws."""
     if is_learned(discount, "discount"):
-        return LEARNED
+        return DEFAULT_DISCOUNT
     if isinstance(discount, Beta) and discount.b < _LEAST_B:
         raise InputError(
             "PitmanYor: the prior of a discount must be a Beta(a, b) with b of at least "
@@ -194,15 +197,15 @@ class PitmanYor(PartitionPrior):
     discount : float, "learned" or Beta
         From 0, which is the Dirichlet process, to less than 1. The larger, the more small clusters:
         a cluster of n users weighs n − discount, and a new cluster α + discount times the number of
-        clusters. "learned": by the data, with a uniform prior; ``Beta(a, b)``: with that prior. The
-        draws of it are then ``posterior_["discount"]``.
+        clusters. "learned": by the data, with the prior Beta(1, 3); ``Beta(a, b)``: with that one.
+        The draws of it are then ``posterior_["discount"]``.
 
     Examples
     --------
     >>> PitmanYor(discount=0.25)
     PitmanYor(discount=0.25)
     >>> PitmanYor("learned")
-    PitmanYor(discount=Beta(a=1.0, b=1.0))
+    PitmanYor(discount=Beta(a=1.0, b=3.0))
     """
 
     discount: Any

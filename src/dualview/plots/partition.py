@@ -23,6 +23,7 @@ from dualview.plots.canvas import (
     posterior_of,
 )
 from dualview.posterior import Posterior
+from dualview.posterior.partition.prior_clusters import PriorClusters, prior_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +72,8 @@ def clusters(
 ) -> Panels:
     """Number and sizes of clusters, in two panels.
 
-    The first shows the posterior probability of each number of clusters. The second shows the size
+    The first shows the posterior probability of each number of clusters, and as points what the
+    prior expected (:func:`prior_clusters`). The second shows the size
     of the largest cluster, of the second largest and so on: posterior mean and central interval,
     where a draw with fewer clusters counts as a size of zero. Ticks are the sizes in the partition
     estimate.
@@ -104,7 +106,7 @@ def clusters(
     sizes = _sizes_by_rank(post.flat("z"))
     estimate = _sizes_by_rank(labels_of(model)[None, :])[0]
     number, size = panels(axes, 1, 2, (9.5, 3.8), width_ratios=(1, 1.25))[0]
-    _draw_number(number, post.flat("n_clusters"))
+    _draw_number(number, post.flat("n_clusters"), prior_of(post))
     _draw_sizes(size, sizes, estimate, probability)
     return np.array([number, size], dtype=object)
 
@@ -149,8 +151,8 @@ def _sizes_by_rank(z: NDArray[np.integer]) -> NDArray[np.int64]:
     return sizes[:, : np.count_nonzero(sizes.any(axis=0))]
 
 
-def _draw_number(ax: "Axes", n_clusters: NDArray[np.integer]) -> None:
-    """Bars of the share of draws with each number of clusters."""
+def _draw_number(ax: "Axes", n_clusters: NDArray[np.integer], prior: PriorClusters | None) -> None:
+    """Bars of the share of draws with each number of clusters, and points of its prior."""
     numbers = np.arange(n_clusters.min(), n_clusters.max() + 1)
     shares = np.array([np.mean(n_clusters == number) for number in numbers])
     bars = ax.bar(numbers, shares, color=MAIN, width=0.8)
@@ -162,6 +164,11 @@ def _draw_number(ax: "Axes", n_clusters: NDArray[np.integer]) -> None:
     _count(ax, numbers)
     ax.set_xlabel("number of clusters")
     ax.set_ylabel("posterior probability")
+    if prior is not None:
+        own = numbers[numbers <= prior.n_users]
+        ax.scatter(own, prior.probabilities[own - 1], **TRUTH, label="prior")
+        ax.set_ylim(0.0, 1.12 * max(shares.max(), prior.probabilities[own - 1].max()))
+        ax.legend(frameon=False)
 
 
 def _share_text(share: float) -> str:

@@ -41,7 +41,7 @@ class ModelSpec:
     where users act as they look), in words. codebook: what the columns of a table are; None for
     an array of numbers. layout: which features belong to which table, where there are several.
     behavior: the behavior without its observations, in plain values. units: of each view's vectors,
-    by its name.
+    by its name. tails: "student" where clusters of features have heavy tails.
     """
 
     n_clusters: int | None
@@ -55,6 +55,7 @@ class ModelSpec:
     layout: Layout | None = None
     behavior: Mapping[str, Any] | None = None
     units: Mapping[str, Whitening] = field(default_factory=dict)
+    tails: str | None = None
 
     def to_attrs(self) -> dict[str, Any]:
         """Numbers and texts by name, those that are None left out; units are arrays, see
@@ -69,6 +70,7 @@ class ModelSpec:
             "codebook": None if self.codebook is None else json.dumps(self.codebook.to_json()),
             "tables": None if self.layout is None else json.dumps(self.layout.to_json()),
             "behavior": None if self.behavior is None else json.dumps(self.behavior),
+            "tails": self.tails,
         }
         found = {name: text for name, text in texts.items() if text is not None}
         return {"n_clusters": int(self.n_clusters or 0), **found}
@@ -108,6 +110,7 @@ class ModelSpec:
             Layout.from_json(read["tables"]) if "tables" in read else None,
             read.get("behavior"),
             _units_of(tree),
+            attrs.get("tails"),
         )
 
     @property
@@ -134,7 +137,7 @@ class ModelSpec:
             "pooling": self.pooling,
             "agreement": agreement,
             "spread_prior": self.spread_prior,
-        }
+        } | ({} if self.tails is None else {"feature_prior": self.tails})
 
     def build(
         self,
@@ -175,6 +178,7 @@ class ModelSpec:
             intervals=intervals,
             agreement=self.agreement_prior,
             layout=self.layout,
+            heavy_tails=self.tails is not None,
         )
 
 

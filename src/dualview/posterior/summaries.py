@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dualview.posterior.partition import crosstab
 from dualview.posterior.partition.certainty import certainty_text
+from dualview.posterior.partition.prior_clusters import prior_of
 from dualview.posterior.partition.profiles import (
     MeanLatent,
     mean_latent,
@@ -97,9 +98,28 @@ def summarize(post: Posterior) -> Summary:
             int(n) for n in np.quantile(counts, _MOST_DRAWS, method="nearest")
         ],
         "alpha_prior": post.spec.alpha_prior,
+        "process": post.spec.process,
+        "discount": _discount(post),
+        "prior_clusters": _prior_clusters(post),
         "converged": post.converged,
         "verdict": post.verdict(),
     }
+
+
+def _discount(post: Posterior) -> dict[str, Any] | None:
+    """The mean and the interval of a discount that is learned."""
+    if "discount" not in post:
+        return None
+    drawn = post["discount"] if post.summary is None else post.summary["discount"].values
+    return {"mean": float(drawn.mean()), "middle": np.quantile(drawn, _MOST_DRAWS).tolist()}
+
+
+def _prior_clusters(post: Posterior) -> dict[str, Any] | None:
+    """How many clusters the prior expects: mean, interval, and how many were drawn to know it."""
+    prior = prior_of(post)
+    if prior is None:
+        return None
+    return {"mean": prior.mean, "middle": list(prior.interval()), "n_draws": prior.n_draws}
 
 
 def _seen_columns(post: Posterior) -> list[str]:

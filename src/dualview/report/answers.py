@@ -115,6 +115,7 @@ def curves_section(
         "choices": "probability against an average item",
     }
     label |= {"ordinal": f"expected {about.outcome}", "rankings": "utility above an average item"}
+    label["survival"] = f"typical {about.outcome}"
     label |= {"counts": f"rate of {about.outcome}"}
     if curves.is_logarithmic:
         label["regression"] = f"typical {about.outcome}"
@@ -172,6 +173,8 @@ class _RoleCurves:
         """Expected outcomes given their locations, (S, points)."""
         if self.is_logarithmic:
             return np.expm1(locations)
+        if self._about.kind == "survival":
+            return np.exp(locations)
         if self._about.kind in ("regression", "rankings"):
             return locations
         if self._about.kind == "counts":

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dualview.files.reading import readable_json
 from dualview.files.writing import write_json
-from dualview.inputs.answers import Answers
+from dualview.inputs.answers import USUAL_OUTCOMES, Answers
 from dualview.settings import AnswerSettings
 from dualview.words.report import AboutAnswers, Range
 
@@ -20,7 +20,7 @@ _EDGE = 0.05  # of the values of a column left out at either end
 def write_about(folder: Path, answers: Answers, settings: AnswerSettings) -> None:
     observed = answers.observed
     common = () if observed.common is None else _ranges(observed.common)
-    outcome = settings.outcome or ("place" if settings.kind == "rankings" else "outcome")
+    outcome = settings.outcome or USUAL_OUTCOMES.get(settings.kind, "outcome")
     about = AboutAnswers(settings.kind, outcome, len(answers.ids), _ranges(observed.design), common)
     write_json(folder / FILE, asdict(about))
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dualview.behaviors.families.base import Mixture
 from dualview.behaviors.families.gaussian import NormalMixture
-from dualview.behaviors.families.interval import CountMixture
+from dualview.behaviors.families.levels import LevelProbabilities
 from dualview.behaviors.families.logit import ChoiceMixture
 from dualview.behaviors.families.ordinal import LevelMixture
 from dualview.behaviors.families.ranking import RankingMixture
@@ -56,7 +56,7 @@ def predict_run(
         table, said = _of_probabilities(table, predicted, new, probability)
     elif isinstance(predicted, RankingMixture):
         table, said = _of_rankings(table, predicted, new.outcome, probability)
-    elif isinstance(predicted, LevelMixture):
+    elif isinstance(predicted, LevelProbabilities):
         table, said = _of_levels(table, predicted, new.outcome)
     else:
         table, said = _of_numbers(table, predicted, new.outcome, probability)
@@ -84,7 +84,6 @@ def _of_numbers(
 ) -> tuple[pd.DataFrame, str]:
     """Median, mean, standard deviation and interval; where outcomes are known, their log densities
     and levels."""
-    assert isinstance(predicted, NormalMixture | CountMixture)
     low, high = predicted.interval(probability).T
     table = table.assign(
         median=predicted.median, mean=predicted.mean, sd=predicted.std, low=low, high=high
@@ -168,15 +167,18 @@ def _of_probabilities(
 
 
 def _of_levels(
-    table: pd.DataFrame, predicted: LevelMixture, outcome: Any
+    table: pd.DataFrame, predicted: LevelProbabilities, outcome: Any
 ) -> tuple[pd.DataFrame, str]:
-    """Probabilities of the levels, and the mean of what they count as; where outcomes are known,
-    their log probabilities."""
+    """Probabilities of the levels, and the mean of what they count as, or the most probable one
+    where they have no order; where outcomes are known, their log probabilities."""
     names = [f"probability_{level}" for level in predicted.levels]
     table = pd.concat(
         [table, pd.DataFrame(predicted.probabilities, columns=names, index=table.index)], axis=1
     )
-    table["mean"] = predicted.mean
+    if isinstance(predicted, LevelMixture):
+        table["mean"] = predicted.mean
+    else:
+        table["mode"] = predicted.mode
     if outcome is None:
         return table, ""
     table["outcome"], table["log_probability"] = outcome, predicted.log_density(outcome)

@@ -68,7 +68,11 @@ class Request:
     def __post_init__(self) -> None:
         check_settings(self.settings)
         check_values(
-            AnswerSettings, {name: getattr(self.answers, name) for name in ("kind", "outcome_kind")}
+            AnswerSettings,
+            {
+                name: getattr(self.answers, name)
+                for name in ("kind", "outcome_kind", "distribution")
+            },
         )
         given = {**vars(self.answers), **vars(self)}
         usual = defaults(AnswerSettings) | defaults(Request)

@@ -6,7 +6,7 @@ from dualview.views.gaussian import columns as _numbers  # noqa: F401  (register
 from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.kind import GaussianState
 from dualview.views.gaussian.linked_cells import Followers
-from dualview.views.gaussian.view import GaussianView, no_table, no_view
+from dualview.views.gaussian.view import GaussianView, no_table, no_tails, no_view
 from dualview.views.nominal import columns as _levels  # noqa: F401  (registers its kind)
 from dualview.views.nominal.state import NominalState
 from dualview.views.nominal.view import NominalView, no_columns
@@ -29,5 +29,6 @@ __all__ = [
     "feature_view",
     "no_columns",
     "no_table",
+    "no_tails",
     "no_view",
 ]

@@ -400,15 +400,17 @@ class BlockedApproximation(Approximation):
 
 
 def feature_view(
-    n_dims: int, layout: Layout | None, intervals: Intervals | None
+    n_dims: int, layout: Layout | None, intervals: Intervals | None, heavy_tails: bool = False
 ) -> GaussianView | BlockedView:
     """The view of numbers of n_dims dimensions in working units; with several tables, of them
     all."""
     if layout is None:
-        return GaussianView(n_dims, intervals=intervals)
+        return GaussianView(n_dims, intervals=intervals, heavy_tails=heavy_tails)
     blocks = (
         GaussianView(
-            own.stop - own.start, intervals=None if intervals is None else intervals.columns(own)
+            own.stop - own.start,
+            intervals=None if intervals is None else intervals.columns(own),
+            heavy_tails=heavy_tails,
         )
         for _, own in layout.of_numbers
     )

@@ -87,12 +87,45 @@ def summary_text(summary: Summary) -> str:
         f"{summary['chains']} chains of {summary['draws_per_chain']} "
         f"draws{_length_text(summary['length'])}."
     ]
-    if summary["alpha_prior"] is not None:
-        lines.append(f"Prior of the concentration alpha: {summary['alpha_prior']}.")
+    lines += _priors(summary)
     found = [_wrapped(line) for line in lines]
     found += ["", *("\n".join(_at_length(cluster)) for cluster in clusters[:n_long])]
     found += _in_short(clusters[n_long:])
     return "\n".join([*found, "", *(_wrapped(text) for text in _notes(summary))])
+
+
+def _priors(summary: Summary) -> list[str]:
+    """The prior over partitions in sentences. Summaries of earlier versions say less."""
+    found, process = [], summary.get("process")
+    if process is not None:
+        found.append(f"Prior over partitions: {process}.")
+    if summary["alpha_prior"] is not None:
+        is_finite = process is not None and process.startswith("finite")
+        what = "weight gamma of a component" if is_finite else "concentration alpha"
+        found.append(f"Prior of the {what}: {summary['alpha_prior']}.")
+    discount = summary.get("discount")
+    if discount is not None:
+        low, high = discount["middle"]
+        found.append(
+            f"Discount: {discount['mean']:.2f} on average, nine in ten draws between {low:.2f} "
+            f"and {high:.2f}."
+        )
+    expected = prior_sentence(summary, "clusters")
+    return found if expected is None else [*found, expected]
+
+
+def prior_sentence(summary: Summary, groups: str) -> str | None:
+    """How many clusters the prior expects; None where that was not asked."""
+    prior = summary.get("prior_clusters")
+    if prior is None:
+        return None
+    low, high = prior["middle"]
+    span = str(low) if low == high else f"{low} to {high}"
+    drawn = "" if prior["n_draws"] is None else f" ({prior['n_draws']:,} draws from the prior)"
+    return (
+        f"Before any data the prior expects {prior['mean']:.1f} {groups} on average, and {span} "
+        f"with probability 0.9{drawn}."
+    )
 
 
 def _title(summary: Summary) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualview.checks import words_text
-from dualview.words.clusters import Summary, n_draws
+from dualview.words.clusters import Summary, n_draws, prior_sentence
 from dualview.words.numbers import counted, number, share
 
 
@@ -55,6 +55,8 @@ _WORDS = {
     "regression": Vocabulary("observation", "observations", *_COEFFICIENTS, "in their regressions"),
     "binary": Vocabulary("answer", "answers", *_COEFFICIENTS, "in what their answers depend on"),
     "ordinal": Vocabulary("rating", "ratings", *_COEFFICIENTS, "in what their ratings depend on"),
+    "categorical": Vocabulary("answer", "answers", *_COEFFICIENTS, "in what they choose"),
+    "survival": Vocabulary("time", "times", *_COEFFICIENTS, "in what their times depend on"),
     "counts": Vocabulary("count", "counts", *_COEFFICIENTS, "in what their rates depend on"),
     "choices": Vocabulary("choice", "choices", *_COEFFICIENTS, "in what they choose by"),
     "rankings": Vocabulary("ranked item", "ranked items", *_COEFFICIENTS, "in what they rank by"),
@@ -165,6 +167,11 @@ _ANSWERS = {
     "ordinal": "Each user has an ordinal regression of its own: the log odds of a higher "
     "{outcome} are a sum of columns times "
     "the user's latent coefficients, less a cut point for each step between levels.",
+    "categorical": "Each user has a multinomial probit regression of its own: each level of "
+    "{outcome} has a utility, a sum of columns times the user's latent coefficients for that "
+    "level, plus noise of variance 1; the highest is observed.",
+    "survival": "Each user has a regression of its own: the logarithm of {outcome} is a sum of "
+    "columns times the user's latent coefficients, plus noise.",
     "counts": "Each user has a regression of its own for counts: the logarithm of the rate of "
     "{outcome} is a sum of columns times the user's latent coefficients.",
     "choices": "The log odds that a user chooses one item over another are a sum of the "
@@ -197,6 +204,9 @@ def roles_intro(summary: Summary) -> list[str]:
             f" The estimate has {len(clusters)}; draws of the posterior have {mean:.1f} on "
             f"average, and nine in ten of them have {low if low == high else f'{low} to {high}'}."
         )
+    expected = prior_sentence(summary, "roles")
+    if expected is not None:
+        text += f" {expected}"
     certainty = sum(own["share"] * own["certainty"] for own in clusters)
     return [
         text,
@@ -241,7 +251,9 @@ def power_intro(
         f"{forum.get('outcome', 'outcome of a thread')}, other things being equal."
     )
     if about is not None:
-        scales = {"regression": "", "rankings": " on the scale of utilities"}
+        utilities = " on the scale of utilities"
+        scales = {"regression": "", "rankings": utilities, "categorical": utilities}
+        scales["survival"] = " on the scale of logarithms"
         on = scales.get(about.kind, " on the scale of log odds")
         what = f"The coefficient of {about.parts(['latent'])[0]}{on}, user by user."
     return (

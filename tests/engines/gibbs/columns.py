@@ -128,7 +128,9 @@ class Columns:
         """The user after the last who is done, and the number of clusters opened."""
         state = self.state(partition, tabulated=tabulated)
         users = first, len(self.z)
-        done, self.outcome = kernel(rng, *users, self.log_likelihood, 0, self.auxiliary, state)
+        done, self.outcome = kernel(
+            rng, *users, self.log_likelihood, 0, self.auxiliary, assignment.all_parts(state), state
+        )
         return done, self.outcome.n_opened
 
     def check_books(self):

@@ -196,8 +196,8 @@ def test_with_splits_and_merges_in_every_sweep(
 
 @pytest.mark.slow
 def test_customers_that_are_not_counted_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new cluster among mixtures of finite mixtures that weighs as if everybody agreed."""
-    change = changed(assignment.weigh_columns, "n_customers, partition", "4, partition")
+    """A new cluster of a mixture of finite mixtures weighs as if there were one customer."""
+    change = changed(assignment.weigh_columns, "n_customers, partition", "1, partition")
     mutant = mutate(assignment.assign_block, change)
     monkeypatch.setattr(assignment, "assign_block", mutant)
     assert worst_score(MIXTURES, OF_MIXTURES, 12_000) > REJECT

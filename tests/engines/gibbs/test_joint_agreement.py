@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from checks import (
+    Change,
     LostChainsError,
     assert_joint,
     assert_rejected,
@@ -14,6 +15,7 @@ from checks import (
     changed,
     gibbs_step,
     joint_tests,
+    mutate,
 )
 from dualview.engines.gibbs import GibbsEngine, steps
 from dualview.engines.gibbs.moves import assignment, split_merge
@@ -84,10 +86,12 @@ def test_several_steps_to_a_table(name: str) -> None:
     )
 
 
-def many_splits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Splits and merges in every step."""
-    by_blocks(monkeypatch)
-    moves = [always_split if move is split_merge.run else move for move in steps.MOVES]
+def many_splits(monkeypatch: pytest.MonkeyPatch, *changes: Change) -> None:
+    """Splits and merges in every step. Changes: as in ``by_blocks``."""
+    place = steps.MOVES.index(split_merge.run)
+    by_blocks(monkeypatch, *changes)
+    moves = list(steps.MOVES)
+    moves[place] = mutate(always_split, *changes) if changes else always_split
     monkeypatch.setattr(steps, "MOVES", tuple(moves))
 
 

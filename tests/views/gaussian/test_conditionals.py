@@ -69,7 +69,7 @@ class Case:
             base_dof=n_dims + 2.5,
         )
         self.components, self.base = components_of(self.view), base_of(self.view)
-        self.sums = gaussian.cluster_sums(self.x, self.z, self.view.means)
+        self.sums = gaussian.cluster_sums(self.x, self.z, self.view.means, np.empty(0))
 
     def matrix(self):
         return positive_definite(self.rng, self.n_dims)
@@ -285,7 +285,7 @@ def test_log_likelihood_tables_are_scipys_densities(n_dims):
     ]
     expected = np.column_stack([law.logpdf(case.x) for law in laws])
     np.testing.assert_allclose(
-        densities.log_likelihood(case.x, case.view.means, case.components.factors),
+        densities.log_likelihood(case.x, case.view.means, case.components.factors, np.empty(0)),
         expected,
         rtol=1e-9,
     )
@@ -294,7 +294,8 @@ def test_log_likelihood_tables_are_scipys_densities(n_dims):
 
 
 def check_sums(case, sums, users):
-    counts, totals, scatters = sums
+    counts, totals, scatters, weights = sums
+    np.testing.assert_array_equal(weights, counts)
     for k in range(N_COMPONENTS):
         inside = case.x[users][case.z[users] == k]
         deviations = inside - case.view.means[k]
@@ -318,7 +319,7 @@ def test_cluster_sums_are_plain_sums(n_dims):
 def test_sums_of_two_sets_of_users_join(n_dims, cut):
     case = Case(n_dims)
     sums, more = (
-        gaussian.cluster_sums(case.x[part], case.z[part], case.view.means)
+        gaussian.cluster_sums(case.x[part], case.z[part], case.view.means, np.empty(0))
         for part in np.split(np.arange(12), [cut])
     )
     gaussian.join_sums(sums, more)
@@ -334,7 +335,10 @@ def test_inverse_scales_keep_digits_however_far_the_points(n_dims, far):
     x = far * np.outer(rng.standard_normal(5), rng.standard_normal(n_dims)) + rng.standard_normal(
         (5, n_dims)
     )
-    sums, laws = gaussian.cluster_sums(x, np.zeros(5, dtype=np.int64), centre), Laws(n_dims)
+    sums, laws = (
+        gaussian.cluster_sums(x, np.zeros(5, dtype=np.int64), centre, np.empty(0)),
+        Laws(n_dims),
+    )
     laws.component_precision(4.0, base_covariance / 4.0, sums.counts[0], sums.scatters[0])
     triangle = np.linalg.qr(
         np.vstack([np.linalg.cholesky(base_covariance).T, x - centre]), mode="r"
@@ -398,7 +402,7 @@ def test_components_are_drawn_into_their_places_only(n_dims):
 def test_empty_components_are_redrawn_from_the_base(n_dims):
     case = Case(n_dims)
     z, means = np.zeros(N_USERS, dtype=np.int64), np.zeros((N_DRAWS + 1, n_dims))
-    sums = gaussian.cluster_sums(case.x, z, means)
+    sums = gaussian.cluster_sums(case.x, z, means, np.empty(0))
     means, factors = gaussian.draw_components(np.random.default_rng(5), sums, case.base)
     laws_of_base(case, Components(means[1:], factors[1:]))
 
@@ -481,7 +485,7 @@ def redrawn_from_prior(rng, z, n_dims, n_rounds):
     x = np.array([means[k] + np.linalg.solve(factors[k].T, rng.standard_normal(n_dims)) for k in z])
     for _ in range(n_rounds):
         components, base = gaussian.redraw_view(
-            rng, gaussian.cluster_sums(x, z, components.means), base
+            rng, gaussian.cluster_sums(x, z, components.means, np.empty(0)), base
         )
     return x, components, base
 
@@ -565,7 +569,7 @@ def test_compiled_numbers_are_those_of_python(n_dims):
     )
     pieces = [
         (densities.misfit, case.components.factors[0], case.view.base_covariance, *scratch),
-        (densities.log_likelihood, case.x, case.view.means, case.components.factors),
+        (densities.log_likelihood, case.x, case.view.means, case.components.factors, np.empty(0)),
         (densities.log_components_prior, case.components, case.base),
         (densities.log_base_prior, case.base),
         (densities.log_view, case.x, case.z, case.components, case.base),

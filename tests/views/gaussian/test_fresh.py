@@ -1,6 +1,8 @@
 """Clusters that nobody is in: their first vector's density by brute force, and what is drawn once
 they have one."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -17,21 +19,21 @@ from dualview.views.gaussian import density as densities
 from dualview.views.gaussian.fresh import Bases, FreshClusters, log_chi_squares
 
 
-def base_of(n_dims: int, dof: float, n_draws: int = 1) -> Bases:
-    """A base of no symmetry, in every draw the same."""
+def base_of(n_dims: int, dof: float, n_draws: int = 1, tails: Sequence[float] = ()) -> Bases:
+    """A base of no symmetry, in every draw the same; tails: ν of each draw, none without heavy
+    tails."""
     rng = np.random.default_rng(n_dims)
     matrices = [
         root @ root.T + 0.3 * np.eye(n_dims) for root in rng.standard_normal((2, n_dims, n_dims))
     ]
     parts = (rng.standard_normal(n_dims), *matrices)
-    return Bases(
-        *(np.tile(part, (n_draws, *[1] * part.ndim)) for part in parts), np.full(n_draws, dof)
-    )
+    whole = (np.tile(part, (n_draws, *[1] * part.ndim)) for part in parts)
+    return Bases(*whole, np.full(n_draws, dof), np.array(tails, dtype=float))
 
 
 @pytest.mark.parametrize("dof", [0.3, 4.0])
 def test_density_of_one_number_is_the_integral_over_mean_and_precision(dof: float) -> None:
-    (mean,), ((precision,),), ((covariance,),), _ = (part[0] for part in base_of(1, dof))
+    (mean,), ((precision,),), ((covariance,),) = (part[0] for part in base_of(1, dof)[:3])
     x = 1.4
 
     def given_scale(s: float) -> float:
@@ -47,31 +49,39 @@ def test_density_of_one_number_is_the_integral_over_mean_and_precision(dof: floa
     assert np.exp(fresh.log_density(np.array([x]))).mean() == pytest.approx(exact, rel=1e-3)
 
 
+@pytest.mark.parametrize("tails", [(), (1.6,)])
 @pytest.mark.parametrize(("n_dims", "dof"), [(3, 2.2), (3, 9.0), (6, 7.0)])
 def test_density_of_a_vector_is_the_average_over_clusters_from_the_base(
-    n_dims: int, dof: float
+    n_dims: int, dof: float, tails: Sequence[float]
 ) -> None:
-    base, rng = base_of(n_dims, dof), np.random.default_rng(1)
+    base, rng = base_of(n_dims, dof, tails=tails), np.random.default_rng(1)
     x = base.means[0] + 0.5
-    one = views.Base(*(part[0] for part in base))
+    one = views.Base(*(part[0] for part in base[:4]))
     components = gaussian.draw_from_base(stream_of(rng), 200_000, one)
-    drawn = np.exp(densities.log_likelihood(x[None], *components))[0]
-    ours = np.exp(FreshClusters(rng, base, 4000).log_density(x)).mean()
-    assert abs(drawn.mean() - ours) < ACCEPT * drawn.std() / np.sqrt(len(drawn))
+    dofs = np.repeat(np.array(tails, dtype=float), 200_000)
+    drawn = np.exp(densities.log_likelihood(x[None], *components, dofs))[0]
+    ours = np.exp(FreshClusters(rng, base, 4000).log_density(x))
+    error = drawn.std() / np.sqrt(len(drawn))
+    if tails:  # weights and scales are spread evenly, but not together
+        error = np.hypot(error, ours.std() / np.sqrt(len(ours)))
+    assert abs(drawn.mean() - ours.mean()) < ACCEPT * error
 
 
+@pytest.mark.parametrize("tails", [(), (1.6,)])
 @pytest.mark.parametrize(("n_dims", "dof"), [(1, 0.8), (3, 5.0)])
 def test_first_vector_and_what_it_opens_have_the_base_s_distribution(
-    n_dims: int, dof: float
+    n_dims: int, dof: float, tails: Sequence[float]
 ) -> None:
-    """Draw x, then μ and S given x: μ and S are from the base, and x is normal given both."""
-    base, rng, n = base_of(n_dims, dof), np.random.default_rng(2), 40_000
+    """Draw x, then μ and S given x: μ and S are from the base, and x is normal given both, and its
+    weight."""
+    base, rng, n = base_of(n_dims, dof, tails=tails), np.random.default_rng(2), 40_000
     fresh = FreshClusters(rng, base, n)
     x = base.means[0] + (fresh.roots @ rng.standard_normal((n, n_dims, 1)))[..., 0]
     means, factors = fresh.opened(rng, np.arange(n), x)
-    mean, precision, covariance, _ = (part[0] for part in base)
+    mean, precision, covariance = (part[0] for part in base[:3])
     away = (means - mean) @ np.linalg.cholesky(precision)  # standard normal
-    rest = np.einsum("nij,ni->nj", factors, x - means)  # standard normal too
+    rest = np.einsum("nij,ni->nj", factors, x - means)
+    rest *= np.exp(0.5 * fresh._log_weights)[:, None]  # standard normal too
     inside = np.einsum(
         "ij,njk->nik", np.linalg.cholesky(covariance).T, factors
     )  # S in units where W_0 = I

@@ -122,7 +122,7 @@ def test_base_dof(n_dims, hyperprior):
     """The density is of y = ln(β − β_min), the joint of β; it goes on without a jump where β
     becomes large."""
     case = Case(n_dims, hyperprior)
-    counts, _, scatters = gaussian.cluster_sums(case.x, case.z, case.view.means)
+    counts, _, scatters, _ = gaussian.cluster_sums(case.x, case.z, case.view.means, np.empty(0))
     roots = scales.scatter_roots(
         scales.whiten(scatters, np.linalg.cholesky(case.view.base_covariance))
     )
@@ -172,7 +172,7 @@ def test_density_of_shared_vectors(n_dims, hyperprior):
 @pytest.mark.parametrize("n_dims", [1, 3])
 def test_compiled_equals_plain_python(n_dims):
     case, view = Case(n_dims, FINITE_VARIANCES), Case(n_dims, FINITE_VARIANCES).view
-    sums = gaussian.cluster_sums(case.x, case.z, view.means)
+    sums = gaussian.cluster_sums(case.x, case.z, view.means, np.empty(0))
     drawn = [
         leaves(redraw(np.random.default_rng(3), sums, base_of(view), FINITE_VARIANCES))
         for redraw in (gaussian.redraw_view, python_of(gaussian.redraw_view))

@@ -20,8 +20,8 @@ class Case:
     """User 1 misses two of three cells, user 2 has one that was rounded; both have latent vectors f
     = g + Γ x̃."""
 
-    def __init__(self):
-        rng = np.random.default_rng(8)
+    def __init__(self, weights):
+        rng, self.weights = np.random.default_rng(8), weights
         self.view, self.values = record()
         mean, factor, self.centre, self.precision = component(rng)
         self.view.components.means[0], self.view.components.factors[0] = mean, factor
@@ -55,7 +55,8 @@ class Case:
         """Mean and precision of some cells of a user given the others, from −2 ln p as a quadratic
         in the user's row."""
         effect = self.slopes @ INVERSE  # of a row on its shift Γ x̃
-        matrix, linear = self.precision.copy(), self.precision @ self.centre
+        weight = self.weights[u] if len(self.weights) else 1.0
+        matrix, linear = weight * self.precision, weight * self.precision @ self.centre
         if how == "latent":  # g = f − Γ x̃ ~ N(μ, S⁻¹) with f held; everybody acts as cluster 1
             rest = self.functions()[u] - self.means[1] + effect @ MEAN
             matrix += effect.T @ self.precisions[1] @ effect
@@ -78,17 +79,20 @@ class Case:
         rng, found = stream_of(np.random.default_rng(3)), np.empty((N, 6, 3))
         for i in range(N):
             if how == "latent":
-                draw_with_latent(rng, Z, ACTS, self.view, self.slopes, self.prior, self.deviations)
+                others = self.slopes, self.prior, self.deviations
+                draw_with_latent(rng, Z, ACTS, self.view, self.weights, *others)
             else:
-                draw_with_observations(rng, Z, self.view, self.slopes, self.terms)
+                others = self.slopes, self.terms
+                draw_with_observations(rng, Z, self.view, self.weights, *others)
             found[i] = self.view.cells.values
         return found
 
 
+@pytest.mark.parametrize("weights", [(), (1.0, 0.3, 4.0, 1.0, 1.0, 1.0)])
 @pytest.mark.parametrize("how", ["latent", "observations"])
-def test_cells_have_the_law_of_the_joint(how):
-    """(C16) with the link (M12): precision S_dd + Γ_dᵀ S Γ_d and the matching linear term."""
-    case = Case()
+def test_cells_have_the_law_of_the_joint(how, weights):
+    """(C16) with the link (M12): precision λ S_dd + Γ_dᵀ S Γ_d and the matching linear term."""
+    case = Case(np.array(weights))
     functions, outcomes, deviations = case.functions(), case.outcomes(), case.deviations.copy()
     (centre, matrix), (middle, one) = case.law(1, how, [1, 2]), case.law(2, how, [1])
     draws = case.draws(how)

@@ -66,7 +66,7 @@ class Case:
         self.view = naive.ViewState(
             means, np.array(matrices[2:]), base_mean, *matrices[:2], n_dims + 2.5
         )
-        self.counts, _, self.scatters = cluster_sums(self.x, self.z, means)
+        self.counts, _, self.scatters, _ = cluster_sums(self.x, self.z, means, np.empty(0))
         self.base_factor = np.linalg.cholesky(self.view.base_covariance)
         self.roots = roots_of(self.scatters, self.base_factor)
         self.trace = np.trace(self.view.base_covariance)
@@ -229,7 +229,7 @@ def columns_redrawn_from_the_prior(kernel, n_dims):
         x = np.linalg.solve(np.swapaxes(roots[z], 1, 2), rng.standard_normal((len(z), n_dims, 1)))[
             ..., 0
         ]
-        counts, _, scatters = cluster_sums(x, z, np.zeros((3, n_dims)))
+        counts, _, scatters, _ = cluster_sums(x, z, np.zeros((3, n_dims)), np.empty(0))
         kernel(rng, counts, scales.whiten(scatters, factor), factor, dof)
         factors[i], distances[i] = factor, np.sum(np.linalg.solve(factor, x[0]) ** 2) / dof
     return factors, beta(0.5 * (dof - n_dims + 1), 0.5 * n_dims).cdf(1.0 / (1.0 + distances))
@@ -519,7 +519,8 @@ def test_small_roots_keep_their_digits_beside_large_ones(n_dims, far):
     x = far * np.outer(rng.standard_normal(9), rng.standard_normal(n_dims)) + rng.standard_normal(
         (9, n_dims)
     )
-    _, _, scatters = cluster_sums(x, np.zeros(9, dtype=np.int64), np.zeros((1, n_dims)))
+    means, none = np.zeros((1, n_dims)), np.empty(0)
+    scatters = cluster_sums(x, np.zeros(9, dtype=np.int64), means, none).scatters
     roots = roots_of(scatters, np.linalg.cholesky(base_covariance))[0]
     pivots = np.abs(np.diagonal(np.linalg.qr(x, mode="r"))) / np.diagonal(
         np.linalg.cholesky(base_covariance)

@@ -303,6 +303,10 @@ class Family(ABC):
         """The distribution of the rows in one draw, S = 1."""
         raise NotImplementedError(f"{type(self).__name__} lacks `outcome`.")
 
+    def rows_of(self, y: Any, rows: Any) -> Any:
+        """What was observed of some rows, by a slice or by position."""
+        return y[rows]
+
     @abstractmethod
     def pull(self, y: Any, eta: Array) -> tuple[Array, float]:
         """Slopes (n,) of ln p(y | η), and a typical curvature: latent vectors start after one

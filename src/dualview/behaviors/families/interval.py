@@ -291,6 +291,9 @@ class IntervalFamily(GaussianFamily):
         """With lighter tails where intervals are open."""
         return FINITE_VARIANCES if self.is_open else PUBLISHED
 
+    def rows_of(self, y: Any, rows: Any) -> Any:
+        return Ends(*(part[rows] for part in y))
+
     def _numbers(self, y: Any) -> Array:
         return np.asarray(y.inside)
 

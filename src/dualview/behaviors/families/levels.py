@@ -64,7 +64,7 @@ class LevelProbabilities(Mixture):
     @property
     def mode(self) -> NDArray[np.str_]:
         """The most probable level of each case, (n,)."""
-        return np.array(self.levels)[self.probabilities.argmax(axis=1)]
+        return np.asarray(np.array(self.levels)[self.probabilities.argmax(axis=1)])
 
     @property
     def _cumulative(self) -> Array:

@@ -1,8 +1,8 @@
 """Noise about locations as a record of its own: one for all rows, each cluster's, each user's, or
 known; and how heavy its tails are.
 
-In working units a noise precision has the prior s ~ G(ν, 1/ν). A priori degrees of freedom have the
-density ∝ x e^{−x/10} above 1, so that means exist.
+In working units a noise precision has the prior s ~ G(ν, 1/ν). The prior of degrees of freedom is
+in ``numerics.hyperprior``.
 """
 
 import math
@@ -16,12 +16,11 @@ from scipy.special import gammaln
 
 from dualview.behaviors.families.base import Array, Given, Params, Users
 from dualview.distributions import G
+from dualview.numerics.hyperprior import LEAST_TAIL_DOF, TAIL_RATE, draw_tail_prior
 from dualview.numerics.slice_sampling import slice_sample
 
 TYPICAL = "typical_noise_precision"
-LEAST_DOF = 1.0
 _MOST_LOG = 600.0  # a logarithm beyond which numbers leave their range
-_RATE = 0.1  # of the prior of the degrees of freedom
 
 
 class NoisePrior(NamedTuple):
@@ -75,7 +74,8 @@ class NoisePrior(NamedTuple):
 def log_dof_prior(dof: Any) -> Any:
     """ln p(ν) of degrees of freedom up to a constant, −inf up to 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(np.asarray(dof) > LEAST_DOF, np.log(dof) - _RATE * np.asarray(dof), -np.inf)
+        found = np.log(dof) - TAIL_RATE * np.asarray(dof)
+        return np.where(np.asarray(dof) > LEAST_TAIL_DOF, found, -np.inf)
 
 
 class Tails(NamedTuple):
@@ -100,12 +100,7 @@ class Tails(NamedTuple):
         return self._params(log_dof_prior(reported.get("degrees_of_freedom", 1.0)))
 
     def draw_prior(self, rng: np.random.Generator) -> Params:
-        if self.known is not None:
-            return {}
-        dof = 0.0
-        while dof <= LEAST_DOF:
-            dof = float(rng.standard_gamma(2.0)) / _RATE
-        return self._params(dof)
+        return {} if self.known is not None else self._params(draw_tail_prior(rng))
 
     def redraw(
         self, rng: np.random.Generator, log_likelihood: Callable[[float], float], phi: Params
@@ -121,7 +116,7 @@ class Tails(NamedTuple):
         """Log density of ln ν, up to a constant, from the log likelihood of ν."""
 
         def log_density(log_dof: float) -> float:
-            if not math.log(LEAST_DOF) < log_dof < _MOST_LOG:
+            if not math.log(LEAST_TAIL_DOF) < log_dof < _MOST_LOG:
                 return -math.inf
             dof = math.exp(log_dof)
             return log_likelihood(dof) + float(log_dof_prior(dof)) + log_dof

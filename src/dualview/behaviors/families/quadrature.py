@@ -97,6 +97,11 @@ class QuadratureOutcome(Outcome):
         """
         return None
 
+    def highest_bend(self, locations: Array) -> Array | float:  # noqa: ARG002
+        """The highest second derivative of ``fall`` where it is inside, and not towards either end
+        as by default."""
+        return 0.0
+
     def mixed_moments(self, locations: Array, sds: Array) -> tuple[Array, Array]:
         """Expectations of an observation and of its square over N(location, sd²); by default by a
         grid, for squares that grow by no more than e^{2η}."""
@@ -283,6 +288,7 @@ def expected_sides(
         found = _over_grid(outcome, values, locations, sds, _GRID, _SHARES)
         return found, 1.0 - found
     sharpest = np.max([own.bend for own in bends], axis=0)
+    sharpest = np.maximum(sharpest, outcome.highest_bend(locations))
     narrow = sds**2 * sharpest < _NARROW**2
     if narrow.any():
         nodes, weights = _HERMITE

@@ -45,7 +45,7 @@ def log_student(x: Array, scale: Any, dof: Any) -> Array:
     return np.asarray(height - (half + 0.5) * np.log1p((x / scale) ** 2 / (2.0 * half)))
 
 
-def weight_nodes(dof: Array) -> tuple[Array, Array]:
+def weight_nodes(dof: Array, n_nodes: int = _NODES) -> tuple[Array, Array]:
     """Weights λ ~ Gamma(ν/2, ν/2) on a grid of ln λ, and the logarithms of their shares, each (…,
     K) for ν (…)."""
     half = 0.5 * np.asarray(dof, dtype=float)[..., None]
@@ -53,7 +53,7 @@ def weight_nodes(dof: Array) -> tuple[Array, Array]:
         30.0 / half, np.minimum(9.0, 60.0 / np.sqrt(half))
     )  # outcomes some hundred scales away rest on these
     high = np.log(gammainccinv(half, _LEAST_SHARE) / half)
-    places = low + (high - low) * (np.arange(_NODES) + 0.5) / _NODES
+    places = low + (high - low) * (np.arange(n_nodes) + 0.5) / n_nodes
     log_shares = half * (places - np.exp(places))
     log_shares -= log_shares.max(axis=-1, keepdims=True)
     return np.exp(places), log_shares - np.log(np.exp(log_shares).sum(axis=-1, keepdims=True))

@@ -253,7 +253,8 @@ class UserRows(Likelihood):
         assert density is not None
         eta = density.eta[own] + vectors @ self.panel.design[own].T
         with np.errstate(over="ignore", invalid="ignore"):
-            found = density.outcome.log_density(density.y[own], eta, own)
+            y = self.family.rows_of(density.y, own)
+            found = density.outcome.log_density(y, eta, own)
         table = np.zeros((end - first, len(vectors)))
         np.add.at(table, self.panel.user[own] - first, found.T)
         return table

@@ -31,7 +31,7 @@ from dualview.numerics.kinds import is_own
 from dualview.numerics.messages import Terms
 from dualview.numerics.streams import stream_of, streams_of
 from dualview.partitions.agreement import Beta, LabelsByView
-from dualview.views import Components, Followers, no_columns, no_table, no_view
+from dualview.views import Components, Followers, no_columns, no_table, no_tails, no_view
 
 AT_ONCE = 100  # steps in a compiled call for fifty users or fewer
 _NARROW = (
@@ -423,7 +423,9 @@ def _check(model: Model, working: WorkingState, collapsed: int) -> None:
 
 def _empty(model: Model) -> dict[str, Callable[[int, int], Any]]:
     is_table = model.intervals is not None or "categories" in model.others
-    return _EMPTY_OF_TABLES if is_table else _EMPTY
+    found = _EMPTY_OF_TABLES if is_table else _EMPTY
+    has_tails = model.heavy_tails and model.features is not None
+    return found | {"features": no_tails} if has_tails else found
 
 
 def _whole_names(model: Model) -> list[str]:

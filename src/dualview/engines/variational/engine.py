@@ -353,6 +353,8 @@ def check_supported(model: Model) -> None:
         missing.append('pooling="cluster"')
     if model.agreements:
         missing.append("agreement")
+    if model.heavy_tails:
+        missing.append("clusters with heavy tails")
     for name in model.observed:
         kind = type(model.views[name])
         if kind.approximate is View.approximate:

@@ -22,6 +22,7 @@ _PARAMETERS = {  # on which outcomes of known users do not depend, given their l
     "agreement",
     "base_mean",
     "base_dof",
+    "tail_dof",
     "base_precision",
     "base_covariance",
     "concentrations",
@@ -247,7 +248,7 @@ def _common(post: "FitFacts") -> dict[str, Array]:
         "degrees_of_freedom",
         "slope_precision",
     }
-    logarithms |= {"base_dof", "base_precision", "base_covariance"}
+    logarithms |= {"base_dof", "tail_dof", "base_precision", "base_covariance"}
     summary = post.summary
     for name in post.names:
         if (
@@ -269,7 +270,7 @@ def _common(post: "FitFacts") -> dict[str, Array]:
             }
         elif _own_name(name) == "noise_precision":  # of each user, or of its cluster
             result[f"mean log {name}"] = np.log(values).mean(axis=2)
-        elif _own_name(name) in ("group_sd", "base_dof"):
+        elif _own_name(name) in ("group_sd", "base_dof", "tail_dof"):
             result |= {f"log {name}[{i}]": np.log(values[..., i]) for i in range(values.shape[2])}
         elif values.ndim == 3:
             result |= {f"{name}[{i}]": values[..., i] for i in range(values.shape[2])}

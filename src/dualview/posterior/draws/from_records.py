@@ -130,8 +130,10 @@ def _variables(
             variables[f"{view}.base_covariance"] = _squeezed(
                 square, unit.covariances(fixed[f"{view}.base_covariance"])
             )
-            dof = fixed[f"{view}.base_dof"]
-            variables[f"{view}.base_dof"] = (() if dof.ndim == 2 else ("block",), dof)
+        for name in (f"{view}.base_dof", f"{view}.tail_dof"):
+            if name in fixed:
+                dof = fixed[name]
+                variables[name] = (() if dof.ndim == 2 else ("block",), dof)
     for kind in feature_kinds():
         for part, dims in kind.shared_dims.items():
             name = f"{kind.view}.{part}"

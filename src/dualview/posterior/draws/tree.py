@@ -308,7 +308,8 @@ class _Maker:
         if self._forecast is None:
             return xr.Dataset()
         everything = slice(0, self._forecast.n)
-        dims, each = ("chain", "draw", "observation"), self._forecast.outcome.n_locations
+        dims: tuple[str, ...] = ("chain", "draw", "observation")
+        each = self._forecast.outcome.n_locations
         locations = self._by_draw(self._forecast.known(everything))
         if each > 1:
             dims, locations = (*dims, "level"), locations.reshape(*locations.shape[:2], -1, each)

@@ -21,14 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, stdtr
 
 from dualview.checks import interval_ends, listed
 from dualview.columns import Column
 from dualview.errors import AbsentError, InputError
 from dualview.posterior.draws.fit_facts import FitFacts
 from dualview.posterior.prediction.user_features import rows_by_table
-from dualview.views.gaussian.block import MOST_CELLS
+from dualview.views.features import FeatureBlock
+from dualview.views.gaussian.block import MOST_CELLS, GaussianBlock
 from dualview.views.gaussian.fresh import components_at
 from dualview.views.gaussian.user_cells import gaussians_at
 
@@ -192,16 +193,17 @@ def _of_features(post: FitFacts) -> Iterator[_Source]:
     for block in blocks:
         at = places[block.view]
         places[block.view] += len(block.columns)
-        parameters, values, variances = readers[block.view](post, block.columns, at)
+        parameters, values, variances = readers[block.view](post, block, at)
         averages = ComponentAverages(z[min(block.table, len(z) - 1)], first, values, variances)
         yield _Source(parameters, averages)
 
 
-def _numbers(
-    post: FitFacts, columns: Sequence[Column], at: int
-) -> tuple[list[Parameter], Array, Array]:
+def _numbers(post: FitFacts, block: FeatureBlock, at: int) -> tuple[list[Parameter], Array, Array]:
     """Means of numbers and their variances in each component, on the scale of the view;
-    probabilities of levels in order."""
+    probabilities of levels in order. Of clusters with heavy tails the squared scale is taken for
+    the variance, which may be infinite."""
+    assert isinstance(block, GaussianBlock)
+    columns, dofs = block.columns, block.tail_dofs(post.components["owner"])
     units, own = post.spec.units["features"], slice(at, at + len(columns))
     n_rows, step = len(post.components["owner"]), max(1, MOST_CELLS // max(1, units.n_dims) ** 2)
     means, variances = np.empty((2, n_rows, len(columns)))
@@ -215,7 +217,8 @@ def _numbers(
     for column, mean, variance in zip(columns, means.T, variances.T, strict=True):
         if column.levels:
             bounds = np.array([-np.inf, *column.cuts, np.inf])
-            below = ndtr((bounds - mean[:, None]) / np.sqrt(variance)[:, None])
+            away = (bounds - mean[:, None]) / np.sqrt(variance)[:, None]
+            below = stdtr(dofs[:, None], away) if len(dofs) else ndtr(away)
             shares = np.diff(below, axis=1)
             parts += [shares, shares * (1.0 - shares)]
             parameters += _levels(column)
@@ -227,10 +230,11 @@ def _numbers(
 
 
 def _categories(
-    post: FitFacts, columns: Sequence[Column], at: int
+    post: FitFacts, block: FeatureBlock, at: int
 ) -> tuple[list[Parameter], Array, Array]:
     """Probabilities of levels in each component, and the variances of their indicators."""
     assert post.spec.codebook is not None
+    columns = block.columns
     before = post.spec.codebook.of("categories")[:at]
     first = sum(len(column.levels) for column in before)
     n_levels = sum(len(column.levels) for column in columns)

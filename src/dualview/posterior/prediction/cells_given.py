@@ -4,7 +4,8 @@ In every row of ``candidates`` the numbers of a table are normal, and so is one 
 others, with a mean that is linear in them. Where all others are exact, the distribution is the
 mixture of these over all rows, with the rows' weights given everything that is known. Where some
 are known to an interval they are drawn in rows that are drawn by these weights, and each draw gives
-a normal.
+a normal. Clusters with heavy tails are normal given a weight: rows are drawn, and each gives a
+normal at each of some values of its weight, given the others of the row.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from scipy.special import ndtr
 from dualview.behaviors.families.base import Mixture, Parts
 from dualview.behaviors.families.gaussian import NormalMixture
 from dualview.behaviors.families.interval import CountMixture, IntervalMixture
+from dualview.behaviors.families.student import weight_nodes
 from dualview.behaviors.recorded import Recorded
 from dualview.checks import checked_probability, draws_generator, interval_ends
 from dualview.columns import Column
@@ -37,6 +39,7 @@ Rows = NDArray[np.int64]
 
 _KEPT = 20_000_000  # numbers of components that are kept, for all that is asked of a distribution
 _EVERY = slice(None)
+_NODES = 48  # values of a weight, of clusters with heavy tails; densities have three digits
 
 
 class CellLevels:
@@ -195,23 +198,41 @@ class Line(NamedTuple):
         return np.asarray(self.constants[rows] + (self.slopes[rows] * others).sum(axis=-1))
 
 
+def weights_given(gaussians: Gaussians, loading: Array, others: Array) -> tuple[Array, Array]:
+    """Values (n, K) of the weights λ of components with heavy tails given numbers others (n, s),
+    and the logarithms of their shares; 1 of a normal one.
+
+    loading (s, r): how the others follow from a vector.
+    """
+    away = others - gaussians.means @ loading.T
+    rows = loading @ gaussians.roots
+    solved = np.linalg.solve(rows @ np.swapaxes(rows, 1, 2), away[..., None])[..., 0]
+    squares, is_normal = (away * solved).sum(axis=1), np.isinf(gaussians.dofs)
+    dofs = np.where(is_normal, 1.0, gaussians.dofs)
+    total = dofs + others.shape[1]
+    weights, log_shares = weight_nodes(total, _NODES)
+    weights *= (total / (dofs + squares))[:, None]
+    return np.where(is_normal[:, None], 1.0, weights), log_shares
+
+
 class NumberGiven:
     """A number of a Gaussian block given what is known of others, in every row.
 
-    Lines of all rows are kept for the next user who has the same cells.
+    Lines of all rows are kept for other users who have the same cells.
     """
 
-    def __init__(self, rows: GaussianRows, n_rows: int, column: int) -> None:
+    def __init__(self, rows: GaussianRows, n_rows: int, n_columns: int, column: int) -> None:
         self._rows, self._n_rows, self._column = rows, n_rows, column
-        self._last: tuple[tuple[int, ...], Line] | None = None
+        self.has_tails = rows.has_tails
+        self._lines: Kept[Line] = Kept(_KEPT // (n_rows * (n_columns + 1)))
 
     def _line(self, pattern: Pattern, kinds: tuple[int, ...]) -> Line:
-        if self._last is None or self._last[0] != kinds:
-            n_known = pattern.exact.shape[1] + len(pattern.intervals)
-            target = n_known + int(np.flatnonzero(pattern.missing == self._column)[0])
-            loading = pattern.loading[[*range(n_known), target]]
-            self._last = kinds, Line.of(self._rows.gaussians(np.arange(self._n_rows)), loading)
-        return self._last[1]
+        n_known = pattern.exact.shape[1] + len(pattern.intervals)
+        target = n_known + int(np.flatnonzero(pattern.missing == self._column)[0])
+        loading = pattern.loading[[*range(n_known), target]]
+        return self._lines.get(
+            kinds, lambda: Line.of(self._rows.gaussians(np.arange(self._n_rows)), loading)
+        )
 
     def parts(
         self, rng: np.random.Generator, x: UserCells, weights: Array, rows: Rows | None
@@ -229,8 +250,18 @@ class NumberGiven:
         if n_intervals:
             drawn = pattern.draw(rng, self._rows.gaussians(rows), 0)[:, :n_intervals]
             others = np.hstack([others, drawn - pattern.units.mean[pattern.intervals]])
-        even = np.full(len(rows), -np.log(len(rows)))
-        return Parts(even, line.at(rows, others) + center, line.sds[rows])
+        even, means = np.full(len(rows), -np.log(len(rows))), line.at(rows, others) + center
+        if not self.has_tails:
+            return Parts(even, means, line.sds[rows])
+        n_known = others.shape[1]
+        gaussians, loading = self._rows.gaussians(rows), pattern.loading[:n_known]
+        weights, log_shares = weights_given(gaussians, loading, others)
+        shape = weights.shape
+        return Parts(
+            (even[:, None] + log_shares).ravel(),
+            np.broadcast_to(means[:, None], shape).ravel(),
+            (line.sds[rows][:, None] / np.sqrt(weights)).ravel(),
+        )
 
 
 class CellGiven:
@@ -244,7 +275,8 @@ class CellGiven:
         self._number: NumberGiven | None = None
         if isinstance(self._own, GaussianRows):
             key = "number given others", self.place.block, self.place.position
-            made = NumberGiven(self._own, len(candidates), self.place.position)
+            n_columns = len(cells.post.blocks[self.place.block].columns)
+            made = NumberGiven(self._own, len(candidates), n_columns, self.place.position)
             self._number = candidates.memo.setdefault(key, made)
 
     @property
@@ -253,9 +285,18 @@ class CellGiven:
         return self._number is not None
 
     def needs_draws(self) -> bool:
-        """Whether something that the column goes with is known to an interval only."""
+        """Whether rows are drawn: something that the column goes with is known to an interval only,
+        or clusters have heavy tails."""
+        if self._number is None:
+            return False
         x = self._x.cells[self.place.block]
-        return self.is_number and not bool((x.missing | (x.low == x.high)).all())
+        return self._number.has_tails or not bool((x.missing | (x.low == x.high)).all())
+
+    def n_parts(self, n_draws: int) -> int:
+        """Components of a user's distribution, where rows are drawn or not."""
+        assert self._number is not None
+        by_row = _NODES if self._number.has_tails else 1
+        return n_draws * by_row if self.needs_draws() else self._size
 
     def table_of(self, by_table: NDArray[Any]) -> NDArray[Any]:
         """Of weights or rows by table, those of the column's table."""
@@ -291,7 +332,7 @@ def cell_given(
 
     def clusters(user: int) -> tuple[np.random.Generator, Array, Rows]:
         rng = np.random.default_rng([seed, user])
-        found = new.clusters_of(rng, user, n_draws)
+        found = new.clusters_of(rng, user, n_draws, with_others=True)
         return rng, asked.table_of(found.weights), asked.table_of(found.rows)
 
     if not asked.is_number:
@@ -306,8 +347,7 @@ def cell_given(
             return CellLevels(column.levels, np.array(shares), is_ordered=False)
         values = np.column_stack([column.values(own) for own in draws])
         return WeightedDraws(values, np.full(values.shape, -np.log(len(values))))
-    by_draws = asked.needs_draws()
-    size = n_draws if by_draws else len(candidates)
+    by_draws, size = asked.needs_draws(), asked.n_parts(n_draws)
     kept: Kept[Parts] = Kept(_KEPT // (3 * size))
 
     def of_user(user: int) -> Parts:

@@ -51,11 +51,12 @@ class Looks:
         """How many users are worked on at a time."""
         return users_at_once(self._rows)
 
-    def of(self, users: slice) -> ByFeatures:
-        """Those of some users, which are not to be written into."""
+    def of(self, users: slice, *, with_others: bool = False) -> ByFeatures:
+        """Those of some users, which are not to be written into. with_others: the others will be
+        asked for as well, so that one of several is computed with them."""
         first, end, _ = users.indices(self._n)
-        size = self._size
-        if end - first > size or end - first == 1 < self._n:
+        size, alone = self._size, end - first == 1 < self._n and not with_others
+        if end - first > size or alone:
             return self._computed(slice(first, end))
 
         def part(number: int) -> ByFeatures:

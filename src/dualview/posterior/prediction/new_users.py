@@ -172,10 +172,10 @@ class NewUsers:
         for first in range(0, self._n, self._looks.batch):
             yield slice(first, min(first + self._looks.batch, self._n))
 
-    def _log_weights(self, users: slice) -> Array:
+    def _log_weights(self, users: slice, *, with_others: bool = False) -> Array:
         """ln of the joint weight of (draw, cluster by features), (J, R), summing to one over R for
         each user."""
-        looks = self._looks.of(users)
+        looks = self._looks.of(users, with_others=with_others)
         if self._evidence is None:
             return looks.normalized
         log_looks = looks.log_weights
@@ -269,9 +269,16 @@ class NewUsers:
             )
 
     def clusters_of(
-        self, rng: np.random.Generator, user: int, n: int, *, independent: bool = False
+        self,
+        rng: np.random.Generator,
+        user: int,
+        n: int,
+        *,
+        independent: bool = False,
+        with_others: bool = False,
     ) -> "ClustersOf":
-        """n rows of one user by their weights: spread evenly over these, or independent draws."""
+        """n rows of one user by their weights: spread evenly over these, or independent draws.
+        with_others: the other users will be asked for as well."""
         assert self._x is not None
         users = slice(user, user + 1)
         if self._candidates.has_labels_by_table:
@@ -281,7 +288,7 @@ class NewUsers:
             with np.errstate(divide="ignore"):
                 self._warn_of_few_draws(users, np.log(weights[:1]))
             return ClustersOf(self._candidates, self._x[users], weights, rows)
-        log_weights = self._log_weights(users)
+        log_weights = self._log_weights(users, with_others=with_others)
         self._warn_of_few_draws(users, log_weights)
         weights = np.exp(log_weights)
         cumulative = np.cumsum(weights)

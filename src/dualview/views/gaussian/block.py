@@ -53,6 +53,22 @@ class GaussianBlock(FeatureBlock):
         whole = draws.spec.units["features"]
         self.units = Whitening(whole.mean[own], whole.factor[own, dims], whole.inverse[dims, own])
 
+    @cached_property
+    def _tail_dofs(self) -> Array:
+        """ν of every draw, (N,); none without heavy tails."""
+        if "features.tail_dof" not in self.draws:
+            return user_cells.NORMAL
+        found = self.draws.flat("features.tail_dof")
+        return found if self._number is None else found[:, self._number]
+
+    def tail_dofs(self, draws: Places) -> Array:
+        """ν of some draws; none without heavy tails."""
+        return self._tail_dofs[draws] if len(self._tail_dofs) else self._tail_dofs
+
+    def _dofs_at(self, rows: Places) -> Array:
+        """ν of the draws (S,) that components in rows (S, U) belong to."""
+        return self.tail_dofs(self.draws.components["owner"][rows[:, 0]])
+
     def cells(self, data: Mapping[str, NDArray[Any]]) -> UserCells:
         """Ends of intervals, or numbers."""
         low, high = (data.get(name, data.get("features")) for name in ("low", "high"))
@@ -84,9 +100,8 @@ class GaussianBlock(FeatureBlock):
 
     def rows(self, rng: np.random.Generator, rows: ClusterRows) -> "GaussianRows":
         block = None if self._number is None else (self._number, self._dims)
-        return GaussianRows(
-            self, rows, GaussianClusters.of(rng, self.draws, self.view, rows, block)
-        )
+        clusters = GaussianClusters.of(rng, self.draws, self.view, rows, block, self._tail_dofs)
+        return GaussianRows(self, rows, clusters)
 
     def _components(self, rows: Places | slice) -> Components:
         return components_at(self.draws, self.view, rows, self._dims)
@@ -94,13 +109,16 @@ class GaussianBlock(FeatureBlock):
     def log_density(self, x: UserCells, rows: Places) -> Array:
         """By the volume of exact cells and the probability of intervals; missing cells are
         integrated out."""
-        return user_cells.log_density(x, self._components(slice(None)), rows)
+        return user_cells.log_density(x, self._components(slice(None)), rows, self._dofs_at(rows))
 
     def replicates(self, rng: np.random.Generator, rows: Places) -> Array:
         means, factors = self._components(rows)
         away = np.linalg.solve(
             np.swapaxes(factors, -1, -2), rng.standard_normal(means.shape)[..., None]
         )[..., 0]
+        dofs = self._dofs_at(rows)
+        if len(dofs):
+            away /= np.sqrt(rng.chisquare(dofs[:, None], rows.shape) / dofs[:, None])[..., None]
         return self._recorded(means + away)
 
     def unknown(self, x: UserCells) -> tuple[Places, Places]:
@@ -145,14 +163,20 @@ class GaussianBlock(FeatureBlock):
 
     def residuals(
         self,
-        rng: np.random.Generator,  # noqa: ARG002
+        rng: np.random.Generator,
         x: UserCells,
         draws: Places,
         rows: Places,
     ) -> Array:
-        """Vectors standardized by their clusters' means and covariances."""
+        """Vectors standardized by their clusters' means and covariances; with heavy tails given
+        weights that are drawn."""
         vectors = self._vectors(x, self.completed(x, draws))
-        return user_cells.standardized(vectors, *self._components(rows))
+        found, dofs = user_cells.standardized(vectors, *self._components(rows)), self._dofs_at(rows)
+        if not len(dofs):
+            return found
+        squares = (found**2).sum(axis=-1)
+        weights = user_cells.draw_weights(rng, squares, found.shape[-1], dofs[:, None])
+        return np.asarray(found * np.sqrt(weights)[..., None])
 
     def complete(self, x: UserCells) -> NDArray[np.bool_]:
         return x.complete
@@ -188,6 +212,8 @@ class GaussianRows(BlockRows):
     def __init__(self, block: GaussianBlock, rows: ClusterRows, clusters: GaussianClusters) -> None:
         self._block, self._rows = block, rows
         self._known, self._fresh = clusters
+        self._dofs = block.tail_dofs(rows.draw)  # of known rows
+        self.has_tails = bool(len(self._dofs))
 
     def log_density(self, x: UserCells, log_weights: Array) -> Array:
         """Cells that are missing are integrated out."""
@@ -209,7 +235,8 @@ class GaussianRows(BlockRows):
 
     def _log_vectors(self, x: Array) -> Array:
         result = np.empty((len(x), len(self._rows)))
-        result[:, self._rows.known] = densities.log_likelihood(x, *self._known)
+        dofs = self._dofs[self._rows.known] if self.has_tails else self._dofs
+        result[:, self._rows.known] = densities.log_likelihood(x, *self._known, dofs)
         if self._fresh is not None:
             result[:, ~self._rows.known] = [self._fresh.log_density(one) for one in x]
         return result
@@ -233,16 +260,18 @@ class GaussianRows(BlockRows):
         """Where points begin that estimate probabilities of intervals, (R, D − 1): another place in
         each row and table."""
         seed = [_SHIFT_SEED, self._block.table] if self._block.table else _SHIFT_SEED
-        n_others = max(0, len(self._block.columns) - 1)
+        n_others = max(0, len(self._block.columns) - (0 if self.has_tails else 1))
         return np.random.default_rng(seed).random((len(self._rows), n_others))
 
     def gaussians(self, rows: Places) -> Gaussians:
-        """Some rows' distribution of the vector, as a user sees it who is new to them."""
-        n_dims = self._block.units.n_dims
-        found = Gaussians(np.empty((len(rows), n_dims)), np.empty((len(rows), n_dims, n_dims)))
+        """Some rows' distribution of the vector, as a user sees it who is new to them; a fresh one
+        is normal given its weight."""
+        n_dims, shape = self._block.units.n_dims, len(rows)
         is_known, places = self._rows.known[rows], self._rows.places[rows]
+        dofs = np.where(is_known, self._dofs[rows], np.inf) if self.has_tails else self._dofs
+        found = Gaussians(np.empty((shape, n_dims)), np.empty((shape, n_dims, n_dims)), dofs)
         own = places[is_known]
-        found.means[is_known], found.roots[is_known] = gaussians_at(self._known, own)
+        found.means[is_known], found.roots[is_known], _ = gaussians_at(self._known, own)
         if self._fresh is not None:
             own = places[~is_known]
             found.means[~is_known] = self._fresh.base.means[self._fresh.draw[own]]
@@ -256,7 +285,9 @@ class GaussianRows(BlockRows):
         for opened_rows, opened in taken:
             _, own, other = np.intersect1d(rows, opened_rows, return_indices=True)
             if len(own):
-                gaussians.means[own], gaussians.roots[own] = gaussians_at(opened, other)
+                gaussians.means[own], gaussians.roots[own], _ = gaussians_at(opened, other)
+                if self.has_tails:
+                    gaussians.dofs[own] = self._dofs[rows[own]]
         result = np.repeat(x.low[:1], len(rows), axis=0)
         for pattern in x.patterns():
             columns = np.concatenate([pattern.intervals, pattern.missing])
@@ -285,9 +316,10 @@ class GaussianRows(BlockRows):
         return self._fresh.opened(rng, self._rows.places[rows], vectors)
 
     def log_opened(self, x: UserCells, rows: Places, opened: Components) -> Array:
+        dofs = self._dofs[rows] if self.has_tails else self._dofs
         if x.complete[0]:
-            return np.asarray(densities.log_likelihood(x.vectors(), *opened)[0])
+            return np.asarray(densities.log_likelihood(x.vectors(), *opened, dofs)[0])
         (pattern,) = x.patterns()
-        gaussians, first = gaussians_at(opened, slice(None)), np.arange(len(rows))
+        gaussians, first = gaussians_at(opened, slice(None), dofs), np.arange(len(rows))
         even = np.zeros((1, len(rows)))
         return np.asarray(pattern.log_density(gaussians, first, even, self._shifts[rows])[0])

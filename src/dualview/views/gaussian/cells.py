@@ -24,6 +24,7 @@ from dualview.numerics.draws import log_root
 from dualview.numerics.streams import standard_normal
 from dualview.numerics.truncated import truncated_normal
 from dualview.views.base import Array
+from dualview.views.gaussian.tails import log_tails
 
 
 class Cells(NamedTuple):
@@ -130,12 +131,28 @@ def remove(projection, directions):
             projection[k] -= part * directions[i, k]
 
 
+@in_place
+def project_seen(u, mean, factor, vectors, cells, rows, directions, pivots, projection):
+    """In place: projection = p − Qᵀ Q p, what user u's cells that are not missing say, and pivots =
+    F, as in ``score_seen``.
+
+    rows (D, D): those of A. directions (D, D): to work in.
+    """
+    n, n_dims = cells.n_missing[u], vectors.shape[1]
+    project(vectors[u], mean, factor, projection)
+    for i in range(n):
+        for k in range(n_dims):
+            directions[i, k] = rows[cells.columns[cells.starts[u] + i], k]
+    orthogonalize(directions[:n], pivots)
+    remove(projection, directions[:n])
+
+
 @compiled
-def score_seen(scores, first, mean, factor, vectors, cells):
+def score_seen(scores, first, mean, factor, vectors, cells, tail_dof):
     """In place on the scores (n,) of users from the first on: + ln p(what is not missing |
     component), where they miss cells.
 
-    Up to a constant of the user.
+    Up to a constant of the user. tail_dof: ν, ∞ of a normal distribution.
 
     With F Q the rows of A that are missing: ln |T| − ln |F| − |p − Qᵀ Q p|²/2 + (|M| − D) ln 2π /
     2, p = Tᵀ(x̃ − μ). What the missing cells hold has no part in it: it is taken out of p, not out
@@ -157,15 +174,10 @@ def score_seen(scores, first, mean, factor, vectors, cells):
             continue
         total = height - 0.5 * (n_dims - n) * math.log(2.0 * math.pi)
         if height > -math.inf:
-            project(vectors[u], mean, factor, projection)
-            for i in range(n):
-                for k in range(n_dims):
-                    directions[i, k] = rows[cells.columns[cells.starts[u] + i], k]
-            orthogonalize(directions[:n], pivots)
-            remove(projection, directions[:n])
+            project_seen(u, mean, factor, vectors, cells, rows, directions, pivots, projection)
             for i in range(n):
                 total -= math.log(pivots[i, i])
-            total -= 0.5 * dot(projection, projection)
+            total += log_tails(dot(projection, projection), n_dims - n, tail_dof)
         scores[u - first] += total
 
 

@@ -36,12 +36,13 @@ _SMALLEST = 1e-28
 
 
 class Sums(NamedTuple):
-    """Sums over the users of every cluster: counts (K,), totals (K, D), and factors of the scatters
-    (K, D, D)."""
+    """Sums over the users of every cluster: counts (K,), totals (K, D), factors of the scatters (K,
+    D, D), and weights (K,). Totals and scatters are weighted, (C24)."""
 
     counts: Array
     totals: Array
     scatters: Array
+    weights: Array
 
 
 @inlined
@@ -58,10 +59,11 @@ def component_precision(base_dof, base_factor, count, scatter, inverse_scale, sc
 
 
 @inlined
-def component_mean(base_linear, base_precision, count, total, factor, linear, precision):
-    """μ_k | rest, (C2); base_linear = R_0 μ_0."""
+def component_mean(base_linear, base_precision, weight, total, factor, linear, precision):
+    """μ_k | rest, (C2) and (C24); base_linear = R_0 μ_0; weight: n_k, or the sum of the users'
+    weights."""
     n_dims = total.shape[0]
-    outer_square(factor, count, precision)
+    outer_square(factor, weight, precision)
     for i in range(n_dims):
         for j in range(n_dims):
             precision[i, j] += base_precision[i, j]
@@ -118,21 +120,24 @@ def base_covariance_law(factors, base_dof, inverse_scale, hyperprior=PUBLISHED):
 
 
 @standalone(python=True)
-def cluster_sums(x, z, means):
-    """The sums of the clusters; scatters are about the components' means."""
+def cluster_sums(x, z, means, weights):
+    """The sums of the clusters; scatters are about the components' means. weights (U,): of users;
+    empty where all are 1."""
     n_components, n_dims = means.shape
     counts = np.zeros(n_components)
     totals = np.zeros((n_components, n_dims))
     scatters = np.zeros((n_components, n_dims, n_dims))
-    deviation = np.empty(n_dims)
+    total_weights, deviation = np.zeros(n_components), np.empty(n_dims)
     for u in range(z.shape[0]):
-        k = z[u]
+        k, weight = z[u], weights[u] if weights.shape[0] > 0 else 1.0
+        root = math.sqrt(weight)
         counts[k] += 1.0
+        total_weights[k] += weight
         for d in range(n_dims):
-            totals[k, d] += x[u, d]
-            deviation[d] = x[u, d] - means[k, d]
+            totals[k, d] += weight * x[u, d]
+            deviation[d] = root * (x[u, d] - means[k, d])
         add_to_cholesky(scatters[k], deviation)
-    return Sums(counts, totals, scatters)
+    return Sums(counts, totals, scatters, total_weights)
 
 
 @compiled
@@ -143,6 +148,7 @@ def join_sums(sums, more):
     for k in range(sums.counts.shape[0]):
         if more.counts[k] > 0.0:
             sums.counts[k] += more.counts[k]
+            sums.weights[k] += more.weights[k]
             for i in range(n_dims):
                 sums.totals[k, i] += more.totals[k, i]
             join_cholesky(sums.scatters[k], more.scatters[k], scratch)
@@ -164,7 +170,7 @@ def draw_components(rng, sums, base):
         component_mean(
             base_linear,
             base.precision,
-            sums.counts[k],
+            sums.weights[k],
             sums.totals[k],
             factors[k],
             means[k],

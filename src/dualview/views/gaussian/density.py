@@ -12,6 +12,7 @@ from dualview.numerics.compiling import compiled, in_place
 from dualview.numerics.hyperprior import PUBLISHED
 from dualview.numerics.linalg import cholesky
 from dualview.numerics.special import log1pmx, stirling_remainder
+from dualview.views.gaussian.tails import log_tail_prior, log_tails
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _LOG_PI = math.log(math.pi)
@@ -96,13 +97,32 @@ def log_normal(x, mean, factor):
     return total
 
 
+@in_place
+def log_student(x, mean, factor, dof):
+    """The log density of the multivariate t distribution with scale matrix (T Tᵀ)⁻¹ at x; ν = ∞ is
+    normal."""
+    n_dims, square = x.shape[0], 0.0
+    total = -n_dims * HALF_LOG_2PI
+    for i in range(n_dims):
+        projection = 0.0
+        for j in range(i + 1):
+            projection += factor[j, i] * (x[j] - mean[j])
+        total += math.log(factor[i, i])
+        square += projection * projection
+    return total + log_tails(square, n_dims, dof)
+
+
 @compiled
-def log_likelihood(x, means, factors):
-    """Table (U, K) of ln p(x_u | component k), (M1)."""
+def log_likelihood(x, means, factors, dofs):
+    """Table (U, K) of ln p(x_u | component k), (M1) or (C22). dofs (K,): ν of each component; empty
+    where all are normal."""
     table = np.empty((x.shape[0], means.shape[0]))
     for u in range(x.shape[0]):
         for k in range(means.shape[0]):
-            table[u, k] = log_normal(x[u], means[k], factors[k])
+            if dofs.shape[0] > 0:
+                table[u, k] = log_student(x[u], means[k], factors[k], dofs[k])
+            else:
+                table[u, k] = log_normal(x[u], means[k], factors[k])
     return table
 
 
@@ -159,8 +179,8 @@ def log_components_prior(components, base):
 
 
 @compiled
-def log_assigned(x, z, components):
-    """Σ_u ln p(x_u | component z_u), (M1)."""
+def log_assigned(x, z, components, tail_dof=math.inf):
+    """Σ_u ln p(x_u | component z_u), (M1), or (C22) where ν is finite."""
     means, factors = components.means, components.factors
     n_components, n_dims = means.shape
     heights, total = np.empty(n_components), 0.0
@@ -175,13 +195,14 @@ def log_assigned(x, z, components):
             for j in range(i + 1):
                 projection += factors[k, j, i] * (x[u, j] - means[k, j])
             square += projection * projection
-        total += heights[k] - 0.5 * square
+        total += heights[k] + log_tails(square, n_dims, tail_dof)
     return total
 
 
 @compiled
-def log_view(x, z, components, base, hyperprior=PUBLISHED):
-    """ln p(x, components, base | z) up to a constant."""
+def log_view(x, z, components, base, hyperprior=PUBLISHED, tail_dof=math.inf):
+    """ln p(x, components, base | z) up to a constant; with heavy tails the weights are integrated
+    out."""
     total = log_components_prior(components, base)
-    total += log_base_prior(base, hyperprior)
-    return total + log_assigned(x, z, components)
+    total += log_base_prior(base, hyperprior) + log_tail_prior(tail_dof)
+    return total + log_assigned(x, z, components, tail_dof)

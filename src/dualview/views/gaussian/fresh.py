@@ -11,6 +11,9 @@ The axes A make both matrices diagonal: R_0⁻¹ = A Aᵀ and W_0 = A diag(λ) A
 logarithms, because g is smaller than the smallest floating-point number now and then when β is
 close to D − 1. Working units throughout. N draws of the posterior have m fresh clusters each; rows
 (N m,) are sorted by draw.
+
+With heavy tails, (M19), each row also has the weight λ ~ Gamma(ν/2, ν/2) of its first user, and g λ
+stands for g.
 """
 
 from functools import cached_property
@@ -27,17 +30,20 @@ from dualview.views.features import ClusterRows, Fitted
 
 Array = NDArray[np.float64]
 
+NO_TAILS = np.empty(0)  # ν of draws without heavy tails
 _LOG_TINY = -600.0  # below it the distribution function of a χ² is a power law to all digits
 _MOST = 1e300  # variances beyond the range of floating-point numbers are kept at its edge
 
 
 class Bases(NamedTuple):
-    """μ_0 (N, D), R_0 and W_0 (N, D, D) and β (N,) of a Gaussian view in N draws."""
+    """μ_0 (N, D), R_0 and W_0 (N, D, D) and β (N,) of a Gaussian view in N draws; ν (N,), none
+    without heavy tails."""
 
     means: Array
     precisions: Array
     covariances: Array
     dofs: Array
+    tail_dofs: Array = NO_TAILS
 
 
 class FreshClusters:
@@ -49,6 +55,11 @@ class FreshClusters:
         self.draw = np.repeat(np.arange(n_draws), n_fresh)
         log_g = log_chi_squares(rng, base.dofs - (n_dims - 1), n_fresh).ravel()
         self._log_scale = np.log(base.dofs)[self.draw] - log_g
+        self._log_weights = np.zeros(len(self.draw))
+        if len(base.tail_dofs):
+            self._log_weights = log_chi_squares(rng, base.tail_dofs, n_fresh).ravel()
+            self._log_weights -= np.log(base.tail_dofs)[self.draw]
+            self._log_scale -= self._log_weights
         precision_roots = _roots(base.precisions)
         # Singular values keep twice the digits that eigenvalues of the product would.
         _, ratios, rotation = np.linalg.svd(
@@ -109,12 +120,14 @@ class FreshClusters:
         away = standard * np.exp(-log_variances)
         away += np.sqrt(-np.expm1(-log_variances)) * rng.standard_normal(standard.shape)
         means = base_means + (self._axes[draw] @ away[..., None])[..., 0]
-        return Components(means, self._precision_factors(rng, draw, x - means))
+        roots = np.exp(0.5 * self._log_weights[rows])
+        return Components(means, self._precision_factors(rng, draw, roots[:, None] * (x - means)))
 
     def _precision_factors(
         self, rng: np.random.Generator, draw: NDArray[np.intp], rest: Array
     ) -> Array:
-        """Factors of S ~ W(β + 1, [β W_0 + rest restᵀ]⁻¹), (C1) with one vector."""
+        """Factors of S ~ W(β + 1, [β W_0 + rest restᵀ]⁻¹), (C1) with one vector; rest: √λ (x −
+        μ)."""
         dofs = self.base.dofs[draw]
         scatters = rest[:, :, None] * rest[:, None, :]
         inverse_scales = np.linalg.cholesky(
@@ -142,9 +155,10 @@ class GaussianClusters(NamedTuple):
         view: str,
         rows: ClusterRows,
         block: tuple[int, slice] | None = None,
+        tail_dofs: Array = NO_TAILS,
     ) -> "GaussianClusters":
         """Those of a Gaussian view, by its name. block: the number and the dimensions of one of its
-        independent blocks."""
+        independent blocks. tail_dofs (N,): ν of every draw, none without heavy tails."""
         own = slice(None) if block is None else block[1]
         known = components_at(draws, view, rows.component[rows.known], own)
         if not rows.n_fresh:
@@ -154,7 +168,8 @@ class GaussianClusters(NamedTuple):
         if block is not None:
             mean, dof = mean[:, own], dof[:, block[0]]
             precision, covariance = precision[:, own, own], covariance[:, own, own]
-        return cls(known, FreshClusters(rng, Bases(mean, precision, covariance, dof), rows.n_fresh))
+        bases = Bases(mean, precision, covariance, dof, tail_dofs)
+        return cls(known, FreshClusters(rng, bases, rows.n_fresh))
 
 
 def components_at(

@@ -5,6 +5,10 @@ probability of the intervals given the exact cells is estimated without bias by 
 sampler of Geweke, Hajivassiliou and Keane (GHK): each interval's probability given the cells before
 it, which are drawn inside their own.
 
+Where components have heavy tails, (M19), a point has a weight λ as well, given the exact cells:
+Gamma((ν + s)/2, rate (ν + q)/2), q = |ε|² of these. What is left of the cells is then ε/√λ, and
+roots are the √λ, 1 of a normal component.
+
 Shapes: n components in blocks of B, k cells, r dimensions in working units, m users.
 """
 
@@ -15,9 +19,10 @@ import numpy as np
 
 from dualview.numerics.compiling import compiled, in_place, inlined
 from dualview.numerics.normal import interval_mass, interval_quantile
-from dualview.numerics.streams import random, standard_normal
+from dualview.numerics.streams import random, standard_gamma, standard_normal
 from dualview.numerics.truncated import truncated_normal
 from dualview.views.base import Array
+from dualview.views.gaussian.tails import log_tails, weight_law
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _BLOCK = 20
@@ -31,11 +36,12 @@ _FEW = 4
 
 
 class Gaussians(NamedTuple):
-    """Means (n, r) of components in working units, and square roots (n, r, r) of their
-    covariances."""
+    """Means (n, r) of components in working units, square roots (n, r, r) of their covariances, or
+    of their scale matrices, and their ν (n,): ∞ of a normal one, empty where all are normal."""
 
     means: Array
     roots: Array
+    dofs: Array = np.empty(0)
 
 
 class Known(NamedTuple):
@@ -59,13 +65,16 @@ class Block(NamedTuple):
 
 class Work(NamedTuple):
     """One user in a block: ε of exact cells (s, B), centres of intervals given these (i, B), ln of
-    the density of exact cells (B,), ln of about the probability (B,), and ε of intervals (i,)."""
+    the density of exact cells (B,), the squares q (B,) of these, ln of about the probability (B,),
+    ε of intervals (i,), and roots (P,) of weights at the points."""
 
     standard: Array
     centres: Array
     log_exact: Array
+    squares: Array
     guess: Array
     drawn: Array
+    roots: Array
 
 
 @compiled
@@ -80,13 +89,15 @@ def new_block(n_cells, n_dims, size):
 
 
 @compiled
-def new_work(n_exact, n_intervals, size):
+def new_work(n_exact, n_intervals, n_points, size):
     return Work(
         np.empty((n_exact, size)),
         np.empty((n_intervals, size)),
         np.empty(size),
         np.empty(size),
+        np.empty(size),
         np.empty(n_intervals),
+        np.ones(n_points),
     )
 
 
@@ -184,6 +195,20 @@ def settle(user, known, block, size, work):
 
 
 @in_place
+def settle_tails(known, gaussians, first, block, size, work):
+    """In place, after ``settle``: the squares, and the t density of the exact cells, where
+    components from first on have heavy tails."""
+    n_exact, standard = known.exact.shape[1], work.standard
+    for b in range(size if gaussians.dofs.shape[0] > 0 else 0):
+        work.squares[b], height = 0.0, -n_exact * _HALF_LOG_2PI
+        for i in range(n_exact):
+            work.squares[b] += standard[i, b] * standard[i, b]
+            height -= block.log_scales[i, b]
+        tails = log_tails(work.squares[b], n_exact, gaussians.dofs[first + b])
+        work.log_exact[b] = height + tails
+
+
+@in_place
 def guess(user, known, log_widths, block, size, work):
     """In place: about the probability of a user's cells. Each interval cell is taken to be at the
     likeliest place given those before it."""
@@ -210,14 +235,14 @@ def _joined(total, top, value, exponent):
 
 
 @inlined
-def draw_point(user, known, levels, b, block, work):
+def draw_point(user, known, levels, root, b, block, work):
     """In place: ε of a user's interval cells, drawn at levels (i or i − 1,) of their intervals; the
     weight of this point as a pair."""
     n_exact, n_intervals = known.exact.shape[1], known.low.shape[1]
     weight, exponent = 1.0, 0.0
     for i in range(n_intervals):
         cell = n_exact + i
-        middle, scale = work.centres[i, b], 1.0 / block.lower[cell, cell, b]
+        middle, scale = work.centres[i, b], root / block.lower[cell, cell, b]
         for j in range(i):
             middle += block.lower[cell, n_exact + j, b] * work.drawn[j]
         low, high = (known.low[user, i] - middle) * scale, (known.high[user, i] - middle) * scale
@@ -229,20 +254,19 @@ def draw_point(user, known, levels, b, block, work):
             exponent += math.log(weight)
             weight = 1.0
         if i < levels.shape[0]:
-            work.drawn[i] = interval_quantile(levels[i], low, high, width, probability)
+            work.drawn[i] = interval_quantile(levels[i], low, high, width, probability) / root
     return weight, exponent
 
 
 @inlined
-def log_probability(user, known, shift, points, n_points, b, block, levels, work):
+def log_probability(user, known, shift, points, n_used, b, block, levels, work):
     """ln of the estimated probability of a user's interval cells given the exact ones."""
     total, top = 0.0, 0.0
-    n_used = n_points if levels.shape[0] > 0 else 1
     for p in range(n_used):
         for i in range(levels.shape[0]):
             level = points[p, i] + shift[i]
             levels[i] = level - 1.0 if level >= 1.0 else level
-        value, exponent = draw_point(user, known, levels, b, block, work)
+        value, exponent = draw_point(user, known, levels, work.roots[p], b, block, work)
         if p == 0:
             total, top = value, exponent
         else:
@@ -251,7 +275,32 @@ def log_probability(user, known, shift, points, n_points, b, block, levels, work
 
 
 @in_place
-def _estimate(user, known, first, begin, end, shifts, points, block, levels, work, found):
+def _set_roots(row, b, gaussians, chi_squares, work):
+    """In place: the roots of a row's points; returns whether they differ."""
+    dof = gaussians.dofs[row] if gaussians.dofs.shape[0] > 0 else math.inf
+    for p in range(work.roots.shape[0]):
+        work.roots[p] = (
+            math.sqrt(chi_squares[row, p] / (dof + work.squares[b])) if dof < math.inf else 1.0
+        )
+    return dof < math.inf
+
+
+@in_place
+def _estimate(
+    user,
+    known,
+    gaussians,
+    first,
+    begin,
+    end,
+    shifts,
+    points,
+    chi_squares,
+    block,
+    levels,
+    work,
+    found,
+):
     """In place: a user's interval cells in some draws, added to found (n,)."""
     for draw in range(begin, end):
         best = -math.inf
@@ -261,24 +310,30 @@ def _estimate(user, known, first, begin, end, shifts, points, block, levels, wor
             b = row - first[begin]
             behind = best - work.guess[b]
             n_points = points.shape[0] if behind < _NEAR else _FEW if behind < _FAR else 1
+            if _set_roots(row, b, gaussians, chi_squares, work):
+                n_points = points.shape[0]  # the guess knows no tails
+            elif levels.shape[0] == 0:
+                n_points = 1
             found[row] += log_probability(
                 user, known, shifts[row], points, n_points, b, block, levels, work
             )
 
 
 @compiled
-def log_densities(known, loading, gaussians, first, log_weights, shifts, points):
+def log_densities(known, loading, gaussians, first, log_weights, shifts, points, chi_squares):
     """ln p(known cells of user j | component), (m, n), by the volume of what is exact.
 
     first (N + 1,): where the components of each draw begin, and where all end. log_weights (m, n):
     of components in their draw, besides. Those that weigh little, as far as can be told
     beforehand, have fewer points: their estimates are without bias, too. shifts (n, i − 1 or more):
-    where the points (P, i − 1 or more) begin.
+    where the points (P, i − 1 or more) begin. chi_squares (n, P): with ν + s degrees of freedom at
+    each point, of components with heavy tails.
     """
     n_users, n_exact = known.exact.shape
     n_intervals, n_dims = known.low.shape[1], loading.shape[1]
     size = max(_TOGETHER, np.max(np.diff(first)) if first.shape[0] > 1 else 0)
-    block, work = new_block(loading.shape[0], n_dims, size), new_work(n_exact, n_intervals, size)
+    block = new_block(loading.shape[0], n_dims, size)
+    work = new_work(n_exact, n_intervals, points.shape[0], size)
     levels = np.empty(max(n_intervals - 1, 0))
     log_widths = np.log(known.high - known.low)
     found = np.empty((n_users, gaussians.means.shape[0]))
@@ -291,13 +346,26 @@ def log_densities(known, loading, gaussians, first, log_weights, shifts, points)
         factorise(loading, loading.shape[0], gaussians, first[begin], n, block)
         for user in range(n_users):
             settle(user, known, block, n, work)
+            settle_tails(known, gaussians, first[begin], block, n, work)
             guess(user, known, log_widths[user], block, n, work)
             for b in range(n):
                 work.guess[b] += log_weights[user, first[begin] + b]
                 found[user, first[begin] + b] = work.log_exact[b]
             if n_intervals > 0:
                 _estimate(
-                    user, known, first, begin, end, shifts, points, block, levels, work, found[user]
+                    user,
+                    known,
+                    gaussians,
+                    first,
+                    begin,
+                    end,
+                    shifts,
+                    points,
+                    chi_squares,
+                    block,
+                    levels,
+                    work,
+                    found[user],
                 )
         draw = end
     return found
@@ -317,8 +385,18 @@ def _inverse_of_lower(lower, inverse):
 
 
 @compiled
-def _sweep(stream, user, known, b, block, work, away):
-    """In place: Gibbs sweeps over interval cells, (C16), and then their ε.
+def _draw_root(stream, square, n_cells, dof):
+    """√λ given cells with this square; 1 of a normal component."""
+    if dof == math.inf:
+        return 1.0
+    shape, rate = weight_law(square, n_cells, dof)
+    return math.sqrt(standard_gamma(stream, shape) / rate)
+
+
+@compiled
+def _sweep(stream, user, known, root, dof, b, block, work, away):
+    """In place: Gibbs sweeps over interval cells, (C16), and then their ε; returns √λ, which has
+    been drawn with them.
 
     away (i,): the cells less their centres.
     """
@@ -331,12 +409,19 @@ def _sweep(stream, user, known, b, block, work, away):
             away[i] += own[i, j] * work.drawn[j]
     _inverse_of_lower(own, inverse)
     precision = inverse.T @ inverse
-    for _ in range(_SWEEPS):
+    for sweep in range(_SWEEPS):
+        if sweep > 0 and dof < math.inf:
+            square = work.squares[b]
+            for i in range(n):
+                for j in range(n):
+                    square += away[i] * precision[i, j] * away[j]
+            root = _draw_root(stream, square, n_exact + n, dof)
         for i in range(n):
             pull = 0.0
             for j in range(n):
                 pull += precision[i, j] * away[j]
-            middle, sd = away[i] - pull / precision[i, i], 1.0 / math.sqrt(precision[i, i])
+            middle = away[i] - pull / precision[i, i]
+            sd = 1.0 / (root * math.sqrt(precision[i, i]))
             centre = work.centres[i, b]
             low, high = known.low[user, i] - centre, known.high[user, i] - centre
             away[i] = truncated_normal(stream, middle, sd, low, high)
@@ -344,26 +429,31 @@ def _sweep(stream, user, known, b, block, work, away):
         work.drawn[i] = 0.0
         for j in range(i + 1):
             work.drawn[i] += inverse[i, j] * away[j]
+    return root
 
 
 @compiled
-def _draw_inside(stream, user, known, n_points, b, block, levels, work, away):
+def _draw_inside(stream, user, known, dof, n_points, b, block, levels, work, away):
     """In place: ε of one draw of a user's interval cells. One of the points is taken by its weight;
-    Gibbs sweeps begin there."""
-    n = levels.shape[0]
-    chosen, total, top = np.empty(n), 0.0, 0.0
-    for p in range(n_points if n > 1 else 1):
+    Gibbs sweeps begin there. Returns √λ."""
+    n, n_exact = levels.shape[0], known.exact.shape[1]
+    chosen, total, top, chosen_root = np.empty(n), 0.0, 0.0, 1.0
+    is_sampled = n > 1 or dof < math.inf
+    for p in range(n_points if is_sampled else 1):
+        root = _draw_root(stream, work.squares[b], n_exact, dof)
         for i in range(n):
             levels[i] = random(stream)
-        value, exponent = draw_point(user, known, levels, b, block, work)
+        value, exponent = draw_point(user, known, levels, root, b, block, work)
         total, top = (value, exponent) if p == 0 else _joined(total, top, value, exponent)
         if p == 0 or random(stream) * total < value * math.exp(exponent - top):
+            chosen_root = root
             for i in range(n):
                 chosen[i] = work.drawn[i]
     for i in range(n):
         work.drawn[i] = chosen[i]
-    if n > 1:
-        _sweep(stream, user, known, b, block, work, away)
+    if is_sampled:
+        return _sweep(stream, user, known, chosen_root, dof, b, block, work, away)
+    return chosen_root
 
 
 @compiled
@@ -373,23 +463,29 @@ def draw_cells(stream, user, known, loading, gaussians, n_points):
     n_exact, n_intervals = known.exact.shape[1], known.low.shape[1]
     n, n_cells = gaussians.means.shape[0], loading.shape[0]
     block = new_block(n_cells, loading.shape[1], _BLOCK)
-    work, levels = new_work(n_exact, n_intervals, _BLOCK), np.empty(n_intervals)
+    work, levels = new_work(n_exact, n_intervals, 0, _BLOCK), np.empty(n_intervals)
     standard, away = np.empty(n_cells), np.empty(n_intervals)
     found = np.empty((n, n_cells - n_exact))
     for begin in range(0, n, _BLOCK):
         size = min(_BLOCK, n - begin)
         factorise(loading, n_exact + n_intervals, gaussians, begin, size, block)
         settle(user, known, block, size, work)
+        settle_tails(known, gaussians, begin, block, size, work)
         for b in range(size):
+            dof = gaussians.dofs[begin + b] if gaussians.dofs.shape[0] > 0 else math.inf
             if n_intervals > 0:
-                _draw_inside(stream, user, known, n_points, b, block, levels, work, away)
+                root = _draw_inside(
+                    stream, user, known, dof, n_points, b, block, levels, work, away
+                )
+            else:
+                root = _draw_root(stream, work.squares[b], n_exact, dof)
             for i in range(n_cells):
                 if i < n_exact:
                     standard[i] = work.standard[i, b]
                 elif i < n_exact + n_intervals:
                     standard[i] = work.drawn[i - n_exact]
                 else:
-                    standard[i] = standard_normal(stream)
+                    standard[i] = standard_normal(stream) / root
             for i in range(n_exact, n_cells):
                 value = block.centres[i, b]
                 for j in range(i + 1):

@@ -1,6 +1,7 @@
 """The Gaussian kind with cells that are known to an interval: its record, and what it does
 otherwise than the Gaussian kind."""
 
+import math
 from typing import NamedTuple
 
 from dualview.numerics.compiling import compiled, in_place
@@ -40,9 +41,8 @@ def score(table, offset, first, end, column, view):
         if n_missing[u] > 0:
             table[column, u - offset] = before[u - first]
     mean, factor = view.components.means[column], view.components.factors[column]
-    score_seen(
-        table[column, first - offset : end - offset], first, mean, factor, view.vectors, view.cells
-    )
+    scores = table[column, first - offset : end - offset]
+    score_seen(scores, first, mean, factor, view.vectors, view.cells, math.inf)
 
 
 @in_place

@@ -36,11 +36,12 @@ from dualview.views.gaussian.scale import draw_latent_scale
 
 class GaussianState(NamedTuple):
     """Everything a Gaussian view learns. cells (n,): values of the cells that are not exact, in the
-    data's units."""
+    data's units. tail_dof: ν of (M19), ∞ without heavy tails."""
 
     components: Components
     base: Base
     cells: Array = np.empty(0)
+    tail_dof: float = math.inf
 
     @property
     def component_parts(self) -> dict[str, Array]:
@@ -49,6 +50,8 @@ class GaussianState(NamedTuple):
     @property
     def base_parts(self) -> dict[str, Any]:
         parts = {f"base_{name}": value for name, value in self.base._asdict().items()}
+        if self.tail_dof < math.inf:
+            parts["tail_dof"] = self.tail_dof
         return parts | {"cells": self.cells} if len(self.cells) else parts
 
     @property
@@ -79,7 +82,8 @@ def gaussian_renewed(components, cores, base, view):
 
 @compiled
 def sums(z, first, end, view):
-    return cluster_sums(view.vectors[first:end], z[first:end], view.components.means)
+    own = slice(first, end)
+    return cluster_sums(view.vectors[own], z[own], view.components.means, np.empty(0))
 
 
 @compiled
@@ -171,18 +175,25 @@ def score(table, offset, first, end, column, view):
         constant += log_root(factor[i, i])
     for u in range(first, end):
         table[column, u - offset] += constant
-    projection = np.empty(end - first)
-    for i in range(n_dims):
+    subtract_halves(table[column, first - offset : end - offset], first, mean, factor, rows)
+
+
+@compiled
+def subtract_halves(scores, first, mean, factor, rows):
+    """In place on the scores (n,) of users from the first on: − (x_u − μ)ᵀ S (x_u − μ)/2."""
+    n = scores.shape[0]
+    projection = np.empty(n)
+    for i in range(rows.shape[0]):
         for j in range(i + 1):
             weight, centre = factor[j, i], mean[j]
             if j == 0:
-                for u in range(first, end):
-                    projection[u - first] = weight * (rows[j, u] - centre)
+                for u in range(n):
+                    projection[u] = weight * (rows[j, first + u] - centre)
             else:
-                for u in range(first, end):
-                    projection[u - first] += weight * (rows[j, u] - centre)
-        for u in range(first, end):
-            table[column, u - offset] -= 0.5 * projection[u - first] * projection[u - first]
+                for u in range(n):
+                    projection[u] += weight * (rows[j, first + u] - centre)
+        for u in range(n):
+            scores[u] -= 0.5 * projection[u] * projection[u]
 
 
 @compiled

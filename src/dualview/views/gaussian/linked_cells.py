@@ -6,6 +6,9 @@ are, and cells are drawn afterwards, (C16), in one of two ways. With f_u held, g
 cells: to the projection on the features' component comes that of g_u on its own, and precisions are
 S_dd + Γ_dᵀ S^f Γ_d. Where users share the vectors of their clusters g_u cannot move; then f_u does,
 and with it the expectations of the user's observations.
+
+weights (U,): of users, where clusters have heavy tails, (M19): their precision is λ_u S; empty
+where all are 1.
 """
 
 import math
@@ -14,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualview.numerics.compiling import compiled, in_place
+from dualview.numerics.linalg import scaled
 from dualview.numerics.messages import Terms
 from dualview.views.base import Array, Components, Labels
 from dualview.views.gaussian.cells import data_row, draw_along, project, whiten
@@ -45,7 +49,14 @@ def slope(column, slopes, inverse, row):
 
 
 @compiled
-def draw_with_latent(rng, z, acts, view, slopes, prior, deviations):
+def own_factor(u, column, components, weights):
+    """The factor of the precision of user u's vector in a component."""
+    weight = weights[u] if weights.shape[0] > 0 else 1.0
+    return scaled(components.factors[column], math.sqrt(weight))
+
+
+@compiled
+def draw_with_latent(rng, z, acts, view, weights, slopes, prior, deviations):
     """In place on cells, vectors and g (U, q): the cells of all users, with f held; prior: that of
     g in each cluster."""
     cells, components, vectors = view.cells, view.components, view.vectors
@@ -61,12 +72,13 @@ def draw_with_latent(rng, z, acts, view, slopes, prior, deviations):
             np.empty((n, n_dims + q)),
             np.empty(n),
         )
-        project(vectors[u], components.means[k], components.factors[k], projection[:n_dims])
+        factor = own_factor(u, k, components, weights)
+        project(vectors[u], components.means[k], factor, projection[:n_dims])
         project(deviations[u], prior.means[own], prior.factors[own], projection[n_dims:])
         for i in range(n):
             d = cells.columns[start + i]
             before[i] = cells.values[u, d]
-            data_row(d, cells.inverse, components.factors[k], directions[i, :n_dims])
+            data_row(d, cells.inverse, factor, directions[i, :n_dims])
             slope(d, slopes, cells.inverse, shift)
             for a in range(q):
                 directions[i, n_dims + a] = 0.0
@@ -82,7 +94,7 @@ def draw_with_latent(rng, z, acts, view, slopes, prior, deviations):
 
 
 @compiled
-def draw_with_observations(rng, z, view, slopes, terms):
+def draw_with_observations(rng, z, view, weights, slopes, terms):
     """In place on cells, vectors and residuals: the cells of all users, with g held."""
     cells, components, vectors = view.cells, view.components, view.vectors
     n_dims, q = vectors.shape[1], slopes.shape[0]
@@ -93,14 +105,15 @@ def draw_with_observations(rng, z, view, slopes, terms):
             continue
         k, first, n_seen = z[u], terms.starts[u], terms.starts[u + 1] - terms.starts[u]
         projection, directions = np.empty(n_dims + n_seen), np.empty((n, n_dims + n_seen))
-        project(vectors[u], components.means[k], components.factors[k], projection[:n_dims])
+        factor = own_factor(u, k, components, weights)
+        project(vectors[u], components.means[k], factor, projection[:n_dims])
         for t in range(n_seen):
             projection[n_dims + t] = (
                 root_precision(first + t, terms) * terms.residual[terms.rows[first + t]]
             )
         for i in range(n):
             d = cells.columns[start + i]
-            data_row(d, cells.inverse, components.factors[k], directions[i, :n_dims])
+            data_row(d, cells.inverse, factor, directions[i, :n_dims])
             slope(d, slopes, cells.inverse, shift)
             for t in range(n_seen):
                 directions[i, n_dims + t] = 0.0

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaincinv, gammaln
 from scipy.stats import qmc
 
 from dualview.columns.cells import missing_cells
@@ -30,15 +31,20 @@ from dualview.views.gaussian.ghk import Gaussians, Known, draw_cells, log_densit
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 
+NORMAL = np.empty(0)  # ν of components that are all normal
 N_POINTS = 16  # of the GHK sampler in each component
+_LEAST_LEVEL = 1e-30  # of a quantile, which a weight divides by
 _HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 _RANK_TOLERANCE = 1e-8
 
 
-def gaussians_at(components: Components, places: NDArray[Any] | slice) -> Gaussians:
-    """Some of the components, which have precision factors."""
+def gaussians_at(
+    components: Components, places: NDArray[Any] | slice, dofs: Array = NORMAL
+) -> Gaussians:
+    """Some of the components, which have precision factors; dofs: their ν."""
     means, factors = components.means[places], components.factors[places]
-    return Gaussians(np.ascontiguousarray(means), inverse_factors(np.ascontiguousarray(factors)))
+    roots = inverse_factors(np.ascontiguousarray(factors))
+    return Gaussians(np.ascontiguousarray(means), roots, dofs)
 
 
 @dataclass(frozen=True)
@@ -167,9 +173,16 @@ class Pattern:
 
         first (N,): where the components of each draw begin. log_weights (m, n): what these weigh
         besides, which says where the estimates have to be close. shifts (n, i − 1 or more): where
-        the points of the GHK sampler begin in each component, between 0 and 1.
+        the points of the GHK sampler begin in each component, between 0 and 1; one more where
+        components have heavy tails.
         """
-        n_known = self.exact.shape[1] + len(self.intervals)
+        n_exact, n_intervals = self.exact.shape[1], len(self.intervals)
+        points, chi_squares = _points(max(0, n_intervals - 1)), np.empty((0, 0))
+        if len(gaussians.dofs) and n_intervals:
+            points = _points(n_intervals)
+            levels = points[:, -1] + shifts[:, n_intervals - 1, None]
+            chi_squares = _chi_squares(gaussians.dofs + n_exact, levels % 1.0)
+        n_known = n_exact + n_intervals
         found = log_densities(
             self._known,
             np.ascontiguousarray(self.loading[:n_known]),
@@ -177,7 +190,8 @@ class Pattern:
             np.append(first, len(gaussians.means)),
             log_weights,
             shifts,
-            _points(max(0, len(self.intervals) - 1)),
+            points,
+            chi_squares,
         )
         return np.asarray(found + self.units.log_volume)
 
@@ -194,21 +208,23 @@ class Pattern:
         return np.asarray(drawn + self.units.mean[np.concatenate([self.intervals, self.missing])])
 
 
-def log_density(x: UserCells, components: Components, rows: Places) -> Array:
+def log_density(x: UserCells, components: Components, rows: Places, dofs: Array = NORMAL) -> Array:
     """ln p(cells of user j | its component), (S, J), in the data's units; rows (S, J): which of the
-    components each user has in S draws."""
+    components each user has in S draws; dofs (S,): ν of these."""
     means, factors = components
     if x.complete.all():
         standard = standardized(x.vectors(), means[rows], factors[rows])
         heights = np.log(np.abs(np.diagonal(factors, axis1=-2, axis2=-1))).sum(axis=-1)[rows]
         constant = x.units.n_dims * _HALF_LOG_2PI + x.units.log_volume
-        return np.asarray(heights - 0.5 * (standard**2).sum(axis=-1) - constant)
+        tails = log_tails_of((standard**2).sum(axis=-1), x.units.n_dims, dofs)
+        return np.asarray(heights + tails - constant)
     found, first = np.zeros(rows.shape), np.arange(len(rows))
-    shifts = np.random.default_rng(0).random((len(rows), max(0, x.low.shape[1] - 1)))
+    n_shifts = max(0, x.low.shape[1] - 1) if not len(dofs) else x.low.shape[1]
+    shifts = np.random.default_rng(0).random((len(rows), n_shifts))
     even = np.zeros((1, len(rows)))
     for pattern in x.patterns(complete=True):
         for place, user in enumerate(pattern.users):
-            gaussians = gaussians_at(components, rows[:, user])
+            gaussians = gaussians_at(components, rows[:, user], dofs)
             own = pattern[place : place + 1].log_density(gaussians, first, even, shifts)
             found[:, user] = own[0] - x.units.log_volume
     return found
@@ -218,6 +234,31 @@ def standardized(vectors: Array, means: Array, factors: Array) -> Array:
     """Tᵀ(x − μ) of vectors in working units, (U, r) or (S, U, r), under their components, (S, U,
     …)."""
     return np.asarray((np.swapaxes(factors, -1, -2) @ (vectors - means)[..., None])[..., 0])
+
+
+def log_tails_of(squares: Array, n_dims: int, dofs: Array) -> Array:
+    """``tails.log_tails`` of squares (S, J); dofs (S,): ν, none where all are normal."""
+    if not len(dofs):
+        return -0.5 * squares
+    half = 0.5 * dofs[:, None]
+    heights = gammaln(half + 0.5 * n_dims) - gammaln(half) - 0.5 * n_dims * np.log(half)
+    return np.asarray(heights - (half + 0.5 * n_dims) * np.log1p(0.5 * squares / half))
+
+
+def draw_weights(rng: np.random.Generator, squares: Array, n_cells: Any, dofs: Array) -> Array:
+    """λ given cells with these squares, (C23), by ν (…) of their components; 1 where that is ∞."""
+    finite = np.isfinite(dofs)
+    shapes = 0.5 * (np.where(finite, dofs, 1.0) + n_cells)
+    rates = 0.5 * (np.where(finite, dofs, 1.0) + squares)
+    return np.where(finite, rng.standard_gamma(np.broadcast_to(shapes, rates.shape)) / rates, 1.0)
+
+
+def _chi_squares(dofs: Array, levels: Array) -> Array:
+    """Quantiles (n, P) of χ² with some degrees of freedom (n,) at levels (n, P); 0 where these are
+    ∞."""
+    finite = np.isfinite(dofs)[:, None]
+    half = np.where(finite, 0.5 * dofs[:, None], 1.0)
+    return np.where(finite, 2.0 * gammaincinv(half, np.maximum(levels, _LEAST_LEVEL)), 0.0)
 
 
 def _points(n_dims: int) -> Array:

@@ -4,6 +4,7 @@ I).
 x (U, D), z (U,), means (K, D), factors (K, D, D) upper triangular with S_k = T_k T_kᵀ.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import multigammaln
 
-from dualview.numerics.hyperprior import PUBLISHED, Hyperprior
+from dualview.numerics.hyperprior import PUBLISHED, Hyperprior, draw_tail_prior
 from dualview.numerics.streams import stream_of
 from dualview.views.approximation import Approximation
 from dualview.views.base import Array, Base, Components, Labels, View
@@ -22,13 +23,17 @@ from dualview.views.gaussian.approximation import (
     SoftSums,
     centres_at,
 )
+from dualview.views.gaussian.cells import Cells
 from dualview.views.gaussian.interval_kind import IntervalGaussian
 from dualview.views.gaussian.intervals import Intervals
 from dualview.views.gaussian.kind import Gaussian, GaussianState
 from dualview.views.gaussian.linked_cells import Followers, draw_with_latent, draw_with_observations
 from dualview.views.gaussian.soft_cells import SoftCells
+from dualview.views.gaussian.student_kind import StudentGaussian, draw_weights, squares_of
+from dualview.views.gaussian.tails import log_tail_prior
 from dualview.views.soft_vectors import SoftVectors
 
+_START_DOF = 5.0  # ν to start from
 _NO_SPREAD = 1e-24  # a variance that is rounding, in working units
 _SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
 
@@ -36,11 +41,15 @@ _SPARE = np.geomspace(0.1, 1e6, 50)  # values of β − D + 1 to start from
 @dataclass(frozen=True)
 class GaussianView(View):
     """(M1) to (M7) for vectors of n_dims dimensions, with the paper's R_0 and β or, by the
-    hyperprior, lighter tails."""
+    hyperprior, lighter tails.
+
+    heavy_tails: clusters are t distributions, (M19).
+    """
 
     n_dims: int
     hyperprior: Hyperprior = PUBLISHED
     intervals: Intervals | None = None
+    heavy_tails: bool = False
 
     @property
     def base_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -51,6 +60,8 @@ class GaussianView(View):
             "base_covariance": (n, n),
             "base_dof": (),
         }
+        if self.heavy_tails:
+            shapes["tail_dof"] = ()
         n_cells = 0 if self.intervals is None else self.intervals.n_cells
         return shapes | {"cells": (n_cells,)} if n_cells else shapes
 
@@ -61,11 +72,16 @@ class GaussianView(View):
     def log_joint(self, state: GaussianState, x: Array, z: Labels) -> float:
         """ln p(x, components, base | z) up to a constant."""
         x = self.completed(state, x)
-        return float(density.log_view(x, z, state.components, state.base, self.hyperprior))
+        return float(
+            density.log_view(
+                x, z, state.components, state.base, self.hyperprior, float(state.tail_dof)
+            )
+        )
 
     def log_base(self, parts: Mapping[str, Any]) -> float:
-        """ln p(μ_0, R_0, W_0, β), (M4) to (M7)."""
-        return float(density.log_base_prior(_base_of(parts), self.hyperprior))
+        """ln p(μ_0, R_0, W_0, β), (M4) to (M7), and of ν."""
+        tails = log_tail_prior(float(parts.get("tail_dof", math.inf)))
+        return float(density.log_base_prior(_base_of(parts), self.hyperprior) + tails)
 
     def start(
         self, rng: np.random.Generator, x: Array, z: Labels, n_components: int
@@ -83,13 +99,13 @@ class GaussianView(View):
         for k in range(n_components):
             if (z == k).any():
                 means[k] = x[z == k].mean(axis=0)
-        sums = conditionals.cluster_sums(np.ascontiguousarray(x), z, means)
+        sums = conditionals.cluster_sums(np.ascontiguousarray(x), z, means, np.empty(0))
         within = _within_clusters(sums.counts, sums.scatters)
         dof = _likely_dof(sums.counts, sums.scatters, within, self.hyperprior.least_of_vectors)
         base = Base(np.zeros(self.n_dims), np.eye(self.n_dims), within, dof)
-        return GaussianState(
-            conditionals.draw_components(stream_of(rng), sums, base), base, self.start_cells(x)
-        )
+        components = conditionals.draw_components(stream_of(rng), sums, base)
+        tail_dof = _START_DOF if self.heavy_tails else math.inf
+        return GaussianState(components, base, self.start_cells(x), tail_dof)
 
     def soft_vectors(self, x: Array, n_components: int) -> SoftVectors:
         """The vectors, with q of cells that are not exact."""
@@ -111,14 +127,16 @@ class GaussianView(View):
         return GaussianApproximation.begun(n_users, spread, sums, self.hyperprior)
 
     def draw_prior(self, rng: np.random.Generator, n_components: int) -> GaussianState:
-        """Base and components from (M2) to (M7)."""
+        """Base and components from (M2) to (M7), and ν."""
         n_dims = self.n_dims
         base_mean = rng.standard_normal(n_dims)
         base_precision = draw_unit_wishart(rng, n_dims, n_dims - 1 + self.hyperprior.of_means)
         base_covariance = draw_unit_wishart(rng, n_dims, n_dims - 1 + self.hyperprior.of_spreads)
         base_dof = n_dims - 1 + self.hyperprior.least_of_vectors + n_dims / rng.chisquare(1.0)
         base = Base(base_mean, base_precision, base_covariance, base_dof)
-        return GaussianState(conditionals.draw_from_base(stream_of(rng), n_components, base), base)
+        components = conditionals.draw_from_base(stream_of(rng), n_components, base)
+        tail_dof = draw_tail_prior(rng) if self.heavy_tails else math.inf
+        return GaussianState(components, base, tail_dof=tail_dof)
 
     def design(self, x: Array) -> Array:
         """The vectors themselves."""
@@ -129,8 +147,10 @@ class GaussianView(View):
         return x
 
     def simulate(self, rng: np.random.Generator, state: GaussianState, z: Labels) -> Array:
-        """Vectors given their components, (M1)."""
+        """Vectors given their components, (M1) or (M19)."""
         noise = rng.standard_normal((len(z), self.n_dims))
+        if self.heavy_tails:
+            noise /= np.sqrt(rng.chisquare(state.tail_dof, (len(z), 1)) / state.tail_dof)
         means, factors = state.components
         deviations = np.linalg.solve(np.swapaxes(factors[z], -1, -2), noise[..., None])[..., 0]
         return np.asarray(means[z] + deviations)
@@ -156,13 +176,15 @@ class GaussianView(View):
         """The state with cells drawn given latent vectors that follow features, and the g (U, q)
         that this leaves."""
         record = self.record(state, x, np.empty((self.n_dims, 0)))
-        assert isinstance(record, IntervalGaussian)
         slopes, deviations, prior, terms, acts = followers
-        stream, deviations = stream_of(rng), deviations.copy()
+        stream, deviations, weights = stream_of(rng), deviations.copy(), np.empty(0)
+        if isinstance(record, StudentGaussian):
+            draw_weights(stream, z, record.tail_dof, squares_of(z, record), record)
+            weights = record.weights
         if terms is not None:
-            draw_with_observations(stream, z, record, slopes, terms)
+            draw_with_observations(stream, z, record, weights, slopes, terms)
         else:
-            draw_with_latent(stream, z, acts, record, slopes, prior, deviations)
+            draw_with_latent(stream, z, acts, record, weights, slopes, prior, deviations)
         return self.state(record), deviations
 
     def observed(self, x: Array, before: Array) -> tuple["GaussianView", Array]:  # noqa: ARG002
@@ -171,28 +193,34 @@ class GaussianView(View):
             self, intervals=self.intervals.observe(x)
         ), x
 
-    def record(self, state: GaussianState, x: Array, rows: Array) -> Gaussian | IntervalGaussian:
+    def record(
+        self, state: GaussianState, x: Array, rows: Array
+    ) -> Gaussian | IntervalGaussian | StudentGaussian:
         """The state with its vectors as the sampler sees it; the vectors of a table, which change,
         copied."""
-        cores = np.empty((0, self.n_dims, self.n_dims))
-        if self.intervals is None:
-            return Gaussian(x, rows, state.components, cores, state.base, self.hyperprior)
-        cells, vectors, columns = self.intervals.record(state.cells, x)
-        return IntervalGaussian(
-            vectors, columns, state.components, cores, state.base, self.hyperprior, cells
-        )
+        cores, cells = np.empty((0, self.n_dims, self.n_dims)), no_cells(*x.shape)
+        if self.intervals is not None:
+            cells, x, rows = self.intervals.record(state.cells, x)
+        own = x, rows, state.components, cores, state.base, self.hyperprior
+        if self.heavy_tails:
+            return StudentGaussian(*own, cells, np.ones(len(x)), float(state.tail_dof))
+        return Gaussian(*own) if self.intervals is None else IntervalGaussian(*own, cells)
 
-    def state(self, record: Gaussian | IntervalGaussian) -> GaussianState:
+    def state(self, record: Gaussian | IntervalGaussian | StudentGaussian) -> GaussianState:
         """What a sweep has left, as a state."""
-        if self.intervals is None or not isinstance(record, IntervalGaussian):
-            return GaussianState(record.components, record.base)
-        return GaussianState(record.components, record.base, self.intervals.drawn(record.cells))
+        drawn, tail_dof = np.empty(0), math.inf
+        if self.intervals is not None and not isinstance(record, Gaussian):
+            drawn = self.intervals.drawn(record.cells)
+        if isinstance(record, StudentGaussian):
+            tail_dof = float(record.tail_dof)
+        return GaussianState(record.components, record.base, drawn, tail_dof)
 
     def restored(self, parts: dict[str, Any]) -> GaussianState:
         """The state with these parts, by name."""
         cells = np.asarray(parts.get("cells", np.empty(0)))
         components = Components(parts["means"], parts["factors"])
-        return GaussianState(components, _base_of(parts), cells)
+        tail_dof = float(parts.get("tail_dof", math.inf))
+        return GaussianState(components, _base_of(parts), cells, tail_dof)
 
     def latent_prior(self, record: Gaussian) -> Components:
         """The prior of the latent vectors of each cluster."""
@@ -216,13 +244,23 @@ def _base_of(parts: Mapping[str, Any]) -> Base:
     return Base(mean, precision, covariance, float(parts["base_dof"]))
 
 
+def no_cells(n_users: int, n_dims: int) -> Cells:
+    """Cells of a table that are all exact."""
+    none, nowhere = np.empty(0), np.empty(0, dtype=np.int64)
+    starts, missing = np.zeros(n_users + 1, dtype=np.int64), np.zeros(n_users, dtype=np.int64)
+    units = np.zeros(n_dims), np.eye(n_dims)
+    return Cells(starts, nowhere, none, none, missing, np.empty((0, n_dims)), *units)
+
+
 def no_table(n_users: int, n_components: int) -> IntervalGaussian:
     """The record of a table's view of no dimensions."""
-    empty = np.empty((n_users, 0))
-    cells = Intervals(empty, empty, np.empty(0), np.empty((0, 0)), np.empty((0, 0))).record(
-        np.empty(0), empty
-    )[0]
-    return IntervalGaussian(*no_view(n_users, n_components), cells)
+    return IntervalGaussian(*no_view(n_users, n_components), no_cells(n_users, 0))
+
+
+def no_tails(n_users: int, n_components: int) -> StudentGaussian:
+    """The record of a view of no dimensions with heavy tails."""
+    own = no_table(n_users, n_components)
+    return StudentGaussian(*own, np.ones(n_users), _START_DOF)
 
 
 def no_view(n_users: int, n_components: int) -> Gaussian:
