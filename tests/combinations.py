@@ -131,6 +131,9 @@ OUTCOMES: dict[str, Callable[[Recipe], None]] = {
     "levels without an order": outcome("categorical"),
     "times": outcome("survival"),
     "log-logistic times": outcome("logistic"),
+    "rates": outcome("rates"),
+    "Poisson rates": outcome("poisson"),
+    "trials": outcome("trials"),
     "choices": outcome("choices"),
     "rankings": outcome("rankings"),
     "several behaviors": several(outcome("numbers"), outcome("binary")),
@@ -336,6 +339,33 @@ class World:
             names[np.where(wins, first, second)],
             names[np.where(wins, second, first)],
             items,
+            **self._users(),
+            **self._effects(recipe, len(self.x)),
+        )
+
+    def _rates(self, recipe: Recipe, outcomes: bool, family: Any = "negative binomial") -> Any:
+        counts = np.random.default_rng(8).poisson(np.exp(0.5 * self.eta))
+        return dv.CountOutcomes(
+            self._own(),
+            pd.DataFrame({"x": self.x}),
+            counts if outcomes else None,
+            exposure=np.where(self.x > 0, 1.0, 2.0),
+            family=family,
+            **self._users(),
+            **self._effects(recipe, len(self.x)),
+        )
+
+    def _poisson(self, recipe: Recipe, outcomes: bool) -> Any:
+        return self._rates(recipe, outcomes, "poisson")
+
+    def _trials(self, recipe: Recipe, outcomes: bool) -> Any:
+        trials = 1 + np.arange(len(self.x)) % 4
+        wins = np.random.default_rng(8).binomial(trials, 1.0 / (1.0 + np.exp(-self.eta)))
+        return dv.BinaryOutcomes(
+            self._own(),
+            pd.DataFrame({"x": self.x}),
+            wins if outcomes else None,
+            trials=trials,
             **self._users(),
             **self._effects(recipe, len(self.x)),
         )
@@ -625,6 +655,9 @@ _IN_MEMORY = (
     "levels without an order",
     "times",
     "log-logistic times",
+    "rates",
+    "Poisson rates",
+    "trials",
     "choices",
     "rankings",
     *_NOISES,
@@ -639,6 +672,8 @@ NOT_WRITTEN: list[Refusal] = [
             "levels without an order",
             "times",
             "log-logistic times",
+            "rates",
+            "Poisson rates",
             "rankings",
             *_NOISES,
             "groups",
@@ -693,6 +728,9 @@ NOT_WRITTEN: list[Refusal] = [
             "levels without an order",
             "times",
             "log-logistic times",
+            "rates",
+            "Poisson rates",
+            "trials",
             "choices",
             "rankings",
             "several behaviors",
@@ -755,10 +793,20 @@ COMMAND_LINE: dict[str, str] = {
     "numbers": "--kind",
     "rounded numbers": "--outcome-kind",
     **dict.fromkeys(
-        ("yes or no", "ordered levels", "levels without an order", "times", "choices", "rankings"),
+        (
+            "yes or no",
+            "ordered levels",
+            "levels without an order",
+            "times",
+            "rates",
+            "choices",
+            "rankings",
+        ),
         "--kind",
     ),
     "log-logistic times": "--distribution",
+    "Poisson rates": "--count-family",
+    "trials": "--trials",
     "several behaviors": _PYTHON,
     **dict.fromkeys(_NOISES, _PYTHON),
     "common": "--common",

@@ -22,7 +22,7 @@ from dualview.errors import InputError, InputTypeError
 from dualview.inputs.data import checked_data
 from dualview.inputs.fits import fit_model, fits_to_views, warn_of_fit
 from dualview.inputs.formulas import Formula
-from dualview.inputs.from_long import Wanted, column_list, read_long
+from dualview.inputs.from_long import Wanted, column_list, column_name, read_long
 from dualview.inputs.long_tables import as_read_by
 from dualview.inputs.more_data import append_data
 from dualview.inputs.parameters import Parameters, check_use, of_engine
@@ -548,6 +548,8 @@ def fit(
     groups: str | Sequence[str] | None = None,
     family: str = "auto",
     levels: Sequence[Any] | None = None,
+    exposure: str | None = None,
+    trials: str | None = None,
     event: str | None = None,
     distribution: str = "weibull",
     **settings: Any,
@@ -561,7 +563,7 @@ def fit(
         user, and the column with the users' ids. Users have a level of their own unless a term is
         0. Terms may be products of columns, ``C(month)`` for levels, ``I(month ** 2)`` and
         functions of one row such as ``np.log(month)``.
-    table, features, common, groups, family, levels, event, distribution
+    table, features, common, groups, family, levels, exposure, trials, event, distribution
         As in :func:`from_long`.
     **settings
         Parameters of :class:`DualViewMixture`.
@@ -591,6 +593,8 @@ def fit(
         features=column_list(features, "features"),
         family=family,
         levels=levels,
+        exposure="" if exposure is None else column_name(exposure, "exposure"),
+        trials="" if trials is None else column_name(trials, "trials"),
         event=column_list(event, "event")[0] if event else "",
         distribution=distribution,
     )

@@ -424,20 +424,17 @@ class AnswerSettings:
     count_family: Literal["negative-binomial", "poisson"] = setting(
         "negative-binomial",
         "For counts: whether they vary more than Poisson counts, by a dispersion that is learned.",
-        described="{} counts",
     )
     exposure: str | None = setting(
         None,
         "For counts: column that says for how long, or how many, each row was counted.",
         none="no exposure",
-        described="exposure {}",
     )
     trials: str | None = setting(
         None,
         "For binary: column with the number of trials of each row; the outcome is the number of "
         "successes.",
         none="no trials",
-        described="trials {}",
     )
     bounds: tuple[str, ...] = setting(
         (),
@@ -515,6 +512,11 @@ class AnswerSettings:
         for name in ("common", "groups"):
             listed = separated(getattr(self, name))
             words[name] = f"{name} {', '.join(listed)}" if listed else f"no {name}"
+        if self.kind == "counts":
+            words["recorded"] = f"{self.count_family} counts"
+        for name in ("exposure", "trials"):
+            asked = getattr(self, name)
+            words[name] = f"{name} {asked}" if asked else f"no {name}"
         return words | {"items": "appeals" if self.item_intercept else "items"}
 
 

@@ -48,6 +48,7 @@ def joint_scores(
     n_prior: int = 2000,
     *,
     pooled: bool = False,
+    look: Look = look,
 ) -> dict[str, float]:
     """z-scores as of ``checks.joint_test``, under a known prior of latent vectors; pooled: that of
     a cluster's users is one."""

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+from dualview.behaviors.effects import Effects, Scales
 from dualview.behaviors.families.poisson import PoissonFamily, PoissonOutcome
 from dualview.behaviors.likelihoods import metropolis
 from dualview.behaviors.likelihoods import with_effects as effects_module
+from dualview.behaviors.likelihoods.common_step import CommonStep
 from dualview.behaviors.likelihoods.linked import LinearLink, LinkedLikelihood
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.behaviors.likelihoods.with_effects import WithEffects
@@ -103,6 +105,15 @@ def caught(monkeypatch: pytest.MonkeyPatch) -> list[metropolis.Target]:
     return targets
 
 
+def stays(monkeypatch: pytest.MonkeyPatch, latent: Array) -> None:
+    """Common coefficients and vectors do not move together."""
+
+    def move(self: CommonStep, rng: Any, common: Array) -> Any:  # noqa: ARG001
+        return common, latent, self.density
+
+    monkeypatch.setattr(CommonStep, "move", move)
+
+
 def moves_along(
     target: metropolis.Target, owner: int, log_joint: Callable[[Array], float], size: int
 ) -> None:
@@ -168,7 +179,7 @@ def test_the_targets_of_effects_are_the_joint_density(monkeypatch: pytest.Monkey
         "common": rng.standard_normal(2),
         "group_effects": rng.standard_normal(5),
     }
-    states = [likelihood.effects(params)]
+    states, own = [likelihood.effects(params)], latent
     right = effects_module.EffectBlock.move
 
     def seen(self: Any, rng: Any, density: Any, effects: Array, precision: Array) -> Any:
@@ -178,6 +189,7 @@ def test_the_targets_of_effects_are_the_joint_density(monkeypatch: pytest.Monkey
         return moved
 
     monkeypatch.setattr(effects_module.EffectBlock, "move", seen)
+    stays(monkeypatch, own)
     targets = caught(monkeypatch)
     likelihood.redraw(rng, latent, params, likelihood.terms(rng, latent, params), prior)
     for standing, target, block in zip(states, targets, likelihood._blocks, strict=False):
@@ -198,6 +210,62 @@ def test_the_targets_of_effects_are_the_joint_density(monkeypatch: pytest.Monkey
             moves_along(target, owner, joint, size)
 
 
+@pytest.mark.parametrize("pooled", [False, True])
+def test_the_step_of_common_coefficients_and_vectors_is_by_the_joint_density(pooled: bool) -> None:
+    """With f_o + L_o γ held for every owner of a vector."""
+    likelihood, prior = counted(pooled)
+    rng, shift = np.random.default_rng(9), np.random.default_rng(1).standard_normal((N_USERS, 1))
+    latent, params = likelihood.start(rng)
+    own = rng.standard_normal((3, 1))[Z] if pooled else rng.standard_normal((N_USERS, 1))
+    latent, common = own + shift, rng.standard_normal(2)
+    params |= {"common": common, "group_effects": rng.standard_normal(5)}
+    density = likelihood.density(latent, params)
+    terms = likelihood.terms(rng, latent, params)
+    assert density is not None
+    step = CommonStep.of(likelihood._blocks[0].design, density, terms, prior, own)
+    target, held = step.target(common)
+    assert np.abs(step.follow).max() > 0.05
+    owners = range(3) if pooled else range(N_USERS)
+    differences = []
+    for _ in range(6):
+        gamma = rng.standard_normal(2)
+        vectors = held - step.follow @ gamma
+        users = vectors[Z] if pooled else vectors
+        means = prior.means if pooled else prior.means[Z]
+        of_vectors = sum(norm.logpdf(vectors[o, 0], means[o, 0], 1.0) for o in owners)
+        joint = likelihood.log_density(users + shift, params | {"common": gamma}) + of_vectors
+        differences.append(joint - target.log_density(gamma[None])[0])
+    assert_constant(differences)
+    moved, users, rows = step.move(rng, common)
+    after = likelihood.density(users + shift, params | {"common": moved})
+    assert after is not None
+    np.testing.assert_allclose(rows.eta, after.eta, atol=1e-10)
+
+
+def test_common_coefficients_do_not_creep_beside_an_intercept() -> None:
+    """A column far from 0 that all users have: given the vectors it could hardly move."""
+    rng, n = np.random.default_rng(10), 60
+    user, column = np.arange(n) % N_USERS, 30.0 + rng.standard_normal(n)
+    counts = rng.poisson(np.exp(1.0 + 0.3 * (column - 30.0)))
+    panel = Panel.of(user, np.ones((n, 1)), counts.astype(float), N_USERS)
+    effects = Effects.of(n, column[:, None], None, None, None)
+    order = np.argsort(user, kind="stable")
+    likelihood = effects.around(
+        UserRows(panel, PoissonFamily()), effects.units(1.0), order, Scales(1.0, 1.0)
+    )
+    prior = Prior(
+        np.zeros(N_USERS, dtype=np.int64), np.zeros((1, 1)), 0.1 * np.ones((1, 1, 1)), True
+    )
+    latent, params = likelihood.start(rng)
+    latent[:], seen = latent.mean(), []
+    for _ in range(400):
+        terms = likelihood.terms(rng, latent, params)
+        latent, params = likelihood.redraw(rng, latent, params, terms, prior)
+        seen.append(params["common"][0])
+    series = np.array(seen[100:]) - np.mean(seen[100:])
+    assert (series[1:] * series[:-1]).mean() < 0.6 * (series**2).mean()
+
+
 def test_how_much_effects_vary_has_the_density_of_the_joint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,6 +280,7 @@ def test_how_much_effects_vary_has_the_density_of_the_joint(
         seen.append((log_density, start))
         return start
 
+    stays(monkeypatch, latent)
     monkeypatch.setattr(effects_module, "slice_sample", slice_of)
     monkeypatch.setattr(effects_module, "draw_log_tau", lambda rng, parameters: parameters.start)  # noqa: ARG005
     monkeypatch.setattr(

@@ -18,6 +18,7 @@ from dualview.behaviors.families.base import Outcome, Rows
 from dualview.behaviors.families.logit import BinaryOutcome, LogitFamily
 from dualview.behaviors.likelihoods import metropolis
 from dualview.behaviors.likelihoods import with_effects as effects_module
+from dualview.behaviors.likelihoods.common_step import CommonStep
 from dualview.behaviors.likelihoods.user_rows import UserRows
 from dualview.engines.gibbs import blocks
 from dualview.model import Model
@@ -132,7 +133,19 @@ def slopes_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metropolis, "move", wrong)
 
 
+def vectors_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Common coefficients move as if vectors made up for it, which stay where they are."""
+    right = CommonStep.move
+
+    def wrong(self: CommonStep, rng: Any, common: Array) -> Any:
+        moved, _, density = right(self, rng, common)
+        return moved, self.vectors[self.owner], density
+
+    monkeypatch.setattr(CommonStep, "move", wrong)
+
+
 MUTANTS = {
+    "vectors-stay-behind": (vectors_stay_behind, "groups, pooled, process"),
     "rows-do-not-choose": (rows_do_not_choose, "pooled, process"),
     "new-clusters-keep-what-was-told": (new_clusters_keep_what_was_told, "pooled, process"),
     "proposals-are-symmetric": (proposals_are_symmetric, "pooled, three clusters"),

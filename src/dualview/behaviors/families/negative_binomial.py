@@ -102,9 +102,7 @@ class NegativeBinomialOutcome(CountingOutcome):
         r = float(self.dispersions[0])
         odds, precision = locations - np.log(r), np.empty(len(locations))
         polya_gamma.draw_shapes_into(stream_of(rng), values + r, odds, precision)
-        precision = np.maximum(
-            precision, _LEAST
-        )  # of no count and a tiny r it may be 0 in rounding
+        precision = np.maximum(precision, _LEAST)  # 0 in rounding where y is 0 and r tiny
         return 0.5 * (values - r) / precision - odds, precision
 
     def draw(self, rng: np.random.Generator, locations: Array, cases: slice) -> Array:  # noqa: ARG002

@@ -22,6 +22,7 @@ from scipy import sparse
 from scipy.sparse.linalg import lsmr
 
 from dualview.behaviors.base import Around, Likelihood
+from dualview.behaviors.likelihoods.common_step import CommonStep
 from dualview.behaviors.likelihoods.effects_draw import (
     Drawn,
     SparseDesign,
@@ -403,8 +404,8 @@ class WithEffects(Around):
         self, rng: np.random.Generator, latent: Array, params: Params, terms: Terms, prior: Prior
     ) -> tuple[Array, Params]:
         """Effects and latent vectors together, (C20), how much effects vary, then what the
-        likelihood inside has. Where observations have a density to move by, effects move by it,
-        given latent vectors."""
+        likelihood inside has. Where observations have a density to move by, effects move by it:
+        common coefficients with the vectors that make up for them, then all given the vectors."""
         sds, effects = np.array(params["group_sd"], dtype=float), self.effects(params).copy()
         if not self.held:
             precision, standing = self.prior_precision(sds), Drawn(latent, effects)
@@ -413,6 +414,13 @@ class WithEffects(Around):
             added = self._added(effects)
             self.prior.redraw_spreads(rng, effects, sds, added, weights, terms.residual)
         density = self.density(latent, params | self._params(effects, sds))
+        if density is not None and self.n_common:
+            shift = np.zeros_like(latent) if prior.shift is None else prior.shift
+            step = CommonStep.of(self._blocks[0].design, density, terms, prior, latent - shift)
+            effects[: self.n_common], own_vectors, density = step.move(
+                rng, effects[: self.n_common]
+            )
+            latent = own_vectors + shift
         if density is not None:
             self._move(rng, effects, sds, density)
         inner = self.inner.with_offset(times(self.design, effects))

@@ -13,6 +13,7 @@ from dualview.posterior.checks.model_checks import (
     Checks,
     Context,
     Outcomes,
+    dispersion_check,
     outcome_checks,
     prior_checks,
     size_checks,
@@ -35,12 +36,24 @@ def checks_of(
     residuals = residuals_of(post, behavior, seed)
     context = _context(post, behavior)
     found: list[Check] = outcome_checks(residuals, context) + vector_checks(rng, residuals, context)
-    found += size_checks(rng, residuals, context)
+    found += size_checks(rng, residuals, context) + dispersion_checks(post, behavior)
     if views is not None:
         found += view_check(views[0]["z"], views[1]["z"], post["z"])
     if not isinstance(behavior, SeveralBehaviors):
         found += prior_checks(post.to_arviz(["log_prior", "log_likelihood"], behavior=behavior))
     return Checks(found, residuals)
+
+
+def dispersion_checks(post: Posterior, behavior: Behavior | None) -> list[Check]:
+    """How much more counts vary than Poisson counts, where that is learned."""
+    parts = behavior.parts if isinstance(behavior, SeveralBehaviors) else {None: behavior}
+    found = []
+    for name, part in parts.items():
+        variable = "dispersion" if name is None else f"{name}.dispersion"
+        if part is not None and variable in post:
+            mean = float(part.observed.mean())
+            found.append(dispersion_check(outcomes_of(name), mean, post.flat(variable)))
+    return found
 
 
 def _context(post: Posterior, behavior: Behavior | None) -> Context:

@@ -36,6 +36,7 @@ _SCALED = ("noise_precision", "coefficients", "slopes")
 _SENSITIVE = 0.05  # power-scaling sensitivity above which ArviZ calls a prior informative
 _VAGUE, _DISAGREE, _DOUBTFUL = 0.3, 0.5, 0.75  # of adjusted Rand indices
 _PAIRS = 300  # of draws
+_LITTLE = 0.1  # of the variance of a count above its mean
 _LEAST_SHARED = 0.2  # of the variance of normal scores, that draws share
 _MOST_AXES = 4
 # For users' precisions ~ Gamma(a, a): the larger a is, the more alike they are.
@@ -375,6 +376,20 @@ def _outcome_statistics(name: str, context: Outcomes) -> list[Statistic]:
             )
         )
     return statistics
+
+
+def dispersion_check(name: str, mean: float, dispersions: Array) -> Check:
+    """How much more counts of this mean vary than Poisson counts, given r in draws (S,). It is no
+    misfit where they do not: Poisson counts are a simpler answer then."""
+    excess = mean / dispersions
+    low, value, high = np.quantile(excess, [0.025, 0.5, 0.975])
+    told = f"95 % between {low:.2g} and {high:.2g}"
+    if value < _LITTLE:
+        told += '; family="poisson" may do'
+    about = f"by how much the variance of a typical count is above its mean, as a share ({told})"
+    return Check(
+        f"{name}: dispersion", about, float(value), np.nan, np.nan, np.nan, VERDICTS[0], ""
+    )
 
 
 def vector_checks(rng: np.random.Generator, residuals: Residuals, context: Context) -> list[Check]:
