@@ -474,9 +474,8 @@ class GaussianApproximation(Approximation):
     def scores(self, state: GaussianState, vectors: SoftVectors) -> Array:
         """ln p(x_u | k) at a state, (K, U)."""
         means, uppers = state.components
-        table = np.ascontiguousarray(
-            density.log_likelihood(np.ascontiguousarray(vectors.means), means, uppers).T
-        )
+        x, normal = np.ascontiguousarray(vectors.means), np.empty(0)
+        table = np.ascontiguousarray(density.log_likelihood(x, means, uppers, normal).T)
         if vectors.hidden is not None:
             precisions = uppers @ np.swapaxes(uppers, 1, 2)
             heights = (
