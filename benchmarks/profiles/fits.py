@@ -3,6 +3,7 @@
 import time
 import warnings
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,9 @@ class Result:
 
 def is_there(design: Design) -> bool:
     """Whether the package has the outcomes of a design."""
-    return hasattr(dv, BEHAVIORS[design.outcome])
+    make = getattr(dv, BEHAVIORS[design.outcome], None)
+    needed = "trials" if design.outcome == "binomial" else "user"
+    return make is not None and needed in signature(make).parameters
 
 
 def behavior_of(design: Design, people: People, first: int = 0, *, known: bool = True) -> Any:

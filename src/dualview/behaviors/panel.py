@@ -236,8 +236,7 @@ class PerUser(LinearBehavior):
 
     @property
     def is_one_each(self) -> bool:
-        has_family = type(self)._learned is not PerUser._learned
-        return self._one_each and not (has_family and not self._learned().has_augmentation)
+        return self._one_each
 
     def sharing_vectors(self) -> Self:
         """Where no user has two rows, constants are those of one vector for everybody."""

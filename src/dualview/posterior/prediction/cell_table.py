@@ -130,6 +130,15 @@ class CellTable:
             found.append(np.logical_and.reduce(parts))
         return np.column_stack(found)
 
+    @property
+    def different(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Users no two of whom are equal, and which of them each user equals, (U,)."""
+        parts = [part.astype(float).reshape(len(self), -1) for part in self.data.values()]
+        rows = np.ascontiguousarray(np.hstack(parts))
+        whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]  # NaN is NaN
+        _, first, alike = np.unique(whole, return_index=True, return_inverse=True)
+        return first, alike
+
     def block_of(self, name: str) -> tuple[FeatureBlock, Any]:
         """The block that a column stands in, and the cells there."""
         number = self.places[name].block

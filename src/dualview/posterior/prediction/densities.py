@@ -22,13 +22,15 @@ def log_volume(post: Posterior) -> float:
 
 
 def log_by_draw(candidates: Candidates, cells: CellTable) -> Array:
-    """ln p(cells of user j | draw) in the user's units, (J, N)."""
+    """ln p(cells of user j | draw) in the user's units, (J, N); of users who are equal only
+    once."""
+    once, alike = cells.different
     size, parts = max(1, MOST_CELLS // len(candidates)), []
-    for first in range(0, len(cells), size):
-        x = cells.features[first : first + size]
+    for first in range(0, len(once), size):
+        x = cells.features[once[first : first + size]]
         log_rows = candidates.log_prior + candidates.log_features(x, len(x))
         parts.append(by_draw(candidates, log_rows))
-    return np.asarray(np.concatenate(parts) - log_volume(cells.post))
+    return np.asarray(np.concatenate(parts)[alike] - log_volume(cells.post))
 
 
 def by_draw(candidates: Candidates, log_rows: Array) -> Array:
