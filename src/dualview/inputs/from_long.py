@@ -25,7 +25,7 @@ from dualview.settings import AnswerSettings, check_choice, choices
 
 MEMORY = "The table"  # what messages call one that is no file
 # The words of --kind and --outcome-kind
-FAMILIES = ("auto", *KINDS, *(choices(AnswerSettings)["outcome_kind"]))
+FAMILIES = ("auto", *KINDS, *COUNT_FAMILIES, *(choices(AnswerSettings)["outcome_kind"]))
 _WITH_LEVELS = ("ordinal", "categorical")
 _OF_COUNTS = ("counts", *COUNT_FAMILIES)
 _OF_ENDS = ("auto", "regression", "continuous", "survival")
