@@ -17,6 +17,7 @@ from dualview.behaviors.families.base import Outcome
 from dualview.behaviors.families.categorical import CategoricalOutcome, first_of
 from dualview.behaviors.families.levels import Levels
 from dualview.behaviors.families.ranking import Orders
+from dualview.behaviors.leave_one_out import LeftOutPart
 from dualview.behaviors.panel import COMMON_SD, PerUser, design_matrix
 from dualview.behaviors.rankings import Rankings
 from dualview.behaviors.records import Array, Evidence, Forecast, Panel, Params, SampledEvidence
@@ -226,6 +227,10 @@ class CategoricalOutcomes(PerUser):
 
     def left_out(self) -> None:
         """The utilities of an observation have one density together."""
+
+    def checked_parts(self) -> list[LeftOutPart]:
+        """Levels are checked given the latent vectors."""
+        return self._utilities._given_vectors()
 
 
 class _Utilities(Rankings):

@@ -15,7 +15,7 @@ from dualview.behaviors.families.negative_binomial import (
     NegativeBinomialOutcome,
 )
 from dualview.behaviors.families.poisson import PoissonFamily, PoissonOutcome
-from dualview.behaviors.leave_one_out import GivenVectors, LeaveOneOut, LeftOutPart
+from dualview.behaviors.leave_one_out import LeaveOneOut, LeftOutPart
 from dualview.behaviors.panel import PerUser, design_matrix
 from dualview.behaviors.records import Array, Params
 from dualview.checks import index_names, numbers
@@ -133,14 +133,7 @@ class CountOutcomes(PerUser):
         """Poisson counts are checked given the latent vectors."""
         if not self._is_poisson:
             return super().checked_parts()
-        given = GivenVectors(
-            self.user,
-            self.design,
-            self.observed,
-            self.outside,
-            lambda params: self.family(self, params, 1),
-        )
-        return [LeftOutPart(given)]
+        return self._given_vectors()
 
     @property
     def advice_on_spread(self) -> str:

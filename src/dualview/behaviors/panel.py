@@ -30,7 +30,12 @@ from dualview.behaviors.ids import (
     places_of_ids,
     whole_numbers,
 )
-from dualview.behaviors.leave_one_out import LeaveOneOut, UsersLeaveOneOut
+from dualview.behaviors.leave_one_out import (
+    GivenVectors,
+    LeaveOneOut,
+    LeftOutPart,
+    UsersLeaveOneOut,
+)
 from dualview.behaviors.likelihoods.user_rows import UserRows, likely_prior
 from dualview.behaviors.predictor import LinearBehavior
 from dualview.behaviors.records import (
@@ -466,6 +471,18 @@ class PerUser(LinearBehavior):
             self.outside,
             lambda params: self.family(self, params, 1),
         )
+
+    def _given_vectors(self) -> list[LeftOutPart]:
+        """Each observation given the latent vectors, for checks of a family without an
+        augmentation."""
+        given = GivenVectors(
+            self.user,
+            self.design,
+            self.observed,
+            self.outside,
+            lambda params: self.family(self, params, 1),
+        )
+        return [LeftOutPart(given)]
 
     def evidence(
         self, new: Any, latent: Array, params: Params, n_new: int

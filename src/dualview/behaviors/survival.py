@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dualview.behaviors.families.base import Outcome
 from dualview.behaviors.families.interval import IntervalFamily
 from dualview.behaviors.families.times import ERRORS, FAMILIES, TimeFamily, outcome_of
-from dualview.behaviors.leave_one_out import LeaveOneOut
+from dualview.behaviors.leave_one_out import LeaveOneOut, LeftOutPart
 from dualview.behaviors.recorded import RecordedTimes, recorded_times
 from dualview.behaviors.records import Array, Params
 from dualview.behaviors.user_regression import UserRegression
@@ -127,3 +127,12 @@ class SurvivalOutcomes(UserRegression):
     def left_out(self) -> LeaveOneOut | None:
         """Each time given all others, where the family has an augmentation."""
         return None if self.times_family == "weibull" else super().left_out()
+
+    def checked_parts(self) -> list[LeftOutPart]:
+        """Weibull times are checked given the latent vectors."""
+        return self._given_vectors() if self.times_family == "weibull" else super().checked_parts()
+
+    @property
+    def advice_on_spread(self) -> str:
+        others = [f'"{family}"' for family in FAMILIES if family != self.times_family]
+        return f"family={' or '.join(others)}, which dv.compare tells apart"

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.base import Behavior
+from dualview.behaviors.families.categorical import CategoricalOutcome
 from dualview.behaviors.families.logit import BinaryOutcome
 from dualview.behaviors.several import SeveralBehaviors
 from dualview.posterior.checks.model_checks import (
@@ -78,7 +79,7 @@ def _context(post: Posterior, behavior: Behavior | None) -> Context:
             participants,
             _shares(post, part),
             part.noise_owner,
-            isinstance(forecast.outcome, BinaryOutcome),
+            isinstance(forecast.outcome, BinaryOutcome | CategoricalOutcome),
             part.advice_on_spread,
         )
     return Context(found, linked, partition)

@@ -360,7 +360,8 @@ def _outcome_statistics(name: str, context: Outcomes) -> list[Statistic]:
             Statistic(
                 f"{name}: noise by cluster",
                 "share of the variance of squared residuals that clusters explain",
-                'noise="cluster", in a fit of this behavior alone where each outcome is one '
+                context.spread
+                or 'noise="cluster", in a fit of this behavior alone where each outcome is one '
                 "user's",
                 lambda x: explained(np.log(x**2 + 1e-3)[:, None], shares[:, 1:]),
             )
