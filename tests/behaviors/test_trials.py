@@ -186,6 +186,8 @@ def test_trials_are_scored_and_checked() -> None:
     scores = dv.compare({"one": model, "other": fitted("variational")[1]})
     assert np.isfinite(scores["elpd"]).all()
     assert model.check()["outcomes: spread"].verdict == "fine"
+    with pytest.raises(InputError, match="No check is called 'spread'; there are outcomes, "):
+        model.check()["spread"]
 
 
 def test_one_trial_each_is_yes_or_no() -> None:

@@ -102,6 +102,12 @@ class BinaryOutcomes(PerUser):
             return self.observed
         return np.column_stack([self.observed, self.trials])
 
+    @property
+    def advice_on_spread(self) -> str | None:
+        if self.trials is None:
+            return None
+        return "what successes depend on besides: columns in design or common, or groups"
+
     def _learned(self) -> Family:
         return LogitFamily() if self.trials is None else BinomialFamily()
 

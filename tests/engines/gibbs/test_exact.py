@@ -49,7 +49,9 @@ def chain(
     state = State(labels, ALPHA, {"features": view})
     draws = []
     for _ in range(n):
-        sums = gaussian.cluster_sums(X[:, None], state.z, state.views["features"].components.means)
+        sums = gaussian.cluster_sums(
+            X[:, None], state.z, state.views["features"].components.means, np.empty(0)
+        )
         components = gaussian.draw_components(stream_of(rng), sums, FIXED)
         state = State(state.labels, ALPHA, {"features": GaussianState(components, FIXED)})
         state = reassigned(rng, model, state, n_auxiliary)

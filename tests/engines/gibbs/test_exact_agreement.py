@@ -135,7 +135,10 @@ def chain(
     for _ in range(n):
         for name, vectors in model.vectors(state).items():
             sums = gaussian.cluster_sums(
-                vectors, state.labels.of(name), state.views[name].component_parts["means"]
+                vectors,
+                state.labels.of(name),
+                state.views[name].component_parts["means"],
+                np.empty(0),
             )
             views[name] = GaussianState(
                 gaussian.draw_components(stream_of(rng), sums, FIXED), FIXED

@@ -146,7 +146,7 @@ def chain(
 
 
 def _redrawn(rng: np.random.Generator, vectors: Any, labels: Any, before: Any) -> GaussianState:
-    sums = gaussian.cluster_sums(vectors, labels, before.component_parts["means"])
+    sums = gaussian.cluster_sums(vectors, labels, before.component_parts["means"], np.empty(0))
     return GaussianState(gaussian.draw_components(stream_of(rng), sums, FIXED), FIXED)
 
 

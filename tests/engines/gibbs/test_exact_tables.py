@@ -100,7 +100,7 @@ def chain(
     for _ in range(n):
         stream, n_components = stream_of(rng), len(components.means)
         x = features.completed(GaussianState(components, FIXED, cells), model.features)
-        sums = gaussian.cluster_sums(x, z, components.means)
+        sums = gaussian.cluster_sums(x, z, components.means, np.empty(0))
         levels, logs = (
             count_levels(z, 0, 5, codes, view.starts, n_components),
             np.empty((n_components, 3)),

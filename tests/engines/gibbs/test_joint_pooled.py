@@ -284,7 +284,9 @@ def chain(
         features, own = working.views
         own = own._replace(means=draw_vectors(stream, working.z, working.terms, own))
         if model.features is not None:
-            sums = gaussian.cluster_sums(model.features, working.z, features.components.means)
+            sums = gaussian.cluster_sums(
+                model.features, working.z, features.components.means, np.empty(0)
+            )
             features = features._replace(components=gaussian.draw_components(stream, sums, FIXED))
         working = split_merge.run(stream, working._replace(views=(features, own)))
         working = blocks.assign(stream, working)

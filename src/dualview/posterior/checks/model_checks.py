@@ -19,6 +19,7 @@ from scipy.special import gammaln, ndtr, ndtri
 from scipy.stats import chi2, rankdata
 from sklearn.metrics import adjusted_rand_score
 
+from dualview.errors import InputError
 from dualview.partitions.priors import PartitionPrior
 from dualview.posterior.checks.residuals import Residuals
 
@@ -109,7 +110,10 @@ class Checks:
         return len(self.checks)
 
     def __getitem__(self, name: str) -> Check:
-        return next(check for check in self.checks if check.name == name)
+        found = {check.name: check for check in self.checks}
+        if name not in found:
+            raise InputError(f"No check is called {name!r}; there are {', '.join(found)}.")
+        return found[name]
 
     def __repr__(self) -> str:
         return f"Checks({len(self.checks)}: {self.worst})\n{self.text()}"
