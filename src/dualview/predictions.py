@@ -89,35 +89,44 @@ class Predictions(Queries):
         @property
         def n_clusters_(self) -> int: ...
 
-    def predict(self, X: Any, *, unknown: Unknown = "error") -> Labels:
-        """Most probable cluster of each new user given the features; −1 for a new cluster.
+    def predict(
+        self, X: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error"
+    ) -> Labels:
+        """Most probable cluster of each new user; −1 for a new cluster.
 
         Parameters
         ----------
         X : array or table (J, D)
-            Features of new users; cells may be missing (NaN, None).
+            Features of new users; cells may be missing (NaN, None). None if the fit had no
+            features.
+        behavior_new : behavior of the kind that was fitted, or long table, optional
+            What the new users did so far, as in :meth:`predict_latent`.
         unknown : "error" or "missing"
             How to handle a level of a category that the fit has not seen: raise an error, or treat
             it as a missing cell.
         """
-        probabilities = self.predict_proba(X, unknown=unknown)
+        probabilities = self.predict_proba(X, behavior_new, unknown=unknown)
         chosen = np.argmax(probabilities, axis=1)
         return np.where(chosen < self.n_clusters_, chosen, -1)
 
-    def predict_proba(self, X: Any, *, unknown: Unknown = "error") -> Array:
-        """Probability that each new user belongs to each cluster of ``labels_``, given the
-        features, (J, K).
+    def predict_proba(
+        self, X: Any = None, behavior_new: Any = None, *, unknown: Unknown = "error"
+    ) -> Array:
+        """Probability that each new user belongs to each cluster of ``labels_``, given the features
+        and what the user did so far, (J, K).
 
         If the number of clusters is inferred, there is one more column: a new cluster without users
-        of the fit. X and unknown are as in :meth:`predict`.
+        of the fit. Parameters are those of :meth:`predict`.
         """
         check_is_fitted(self, "posterior_")
-        if not self.posterior_.has_features:
+        if behavior_new is None and not self.posterior_.has_features:
             raise InputError(
-                "This model was fitted without features, so it cannot place users by them: call "
-                "fit(X, behavior)."
+                "This model was fitted without features, so it cannot place users by them: give "
+                "what they did so far, predict_proba(None, behavior_new)."
             )
-        return self._new_users(X, None, unknown).probabilities()
+        if behavior_new is not None:
+            behavior_new, X = self._from_table(behavior_new, X, with_outcomes=True)
+        return self._new_users(X, behavior_new, unknown).probabilities()
 
     def score_samples(self, X: Any, *, unknown: Unknown = "error") -> Array:
         """Log density of each new user's features under the posterior predictive distribution, in

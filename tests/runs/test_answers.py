@@ -10,6 +10,7 @@ import pytest
 
 import dualview as dv
 from dualview import cli
+from dualview.runs.run import load_run
 from dualview.words.clusters import latent_texts
 
 N = 24
@@ -146,6 +147,61 @@ def test_predictions_have_the_lines_of_the_file(regression: Path, tmp_path: Path
     table = pd.read_csv(out)
     assert table["line"].tolist() == [2, 4, 7]
     assert table["user"].tolist() == ["u0", "u1", "u0"]
+
+
+def test_new_users_are_predicted_from_their_own_tables(
+    regression: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = pd.DataFrame({"b": [0.1, -0.2], "user": ["v0", "v1"], "a": [0.0, 1.0]})
+    so_far = pd.DataFrame({"user": ["v1"] * 2, "dose": [1.0, 2.0], "time": 1.0, "y": [5.2, 7.1]})
+    new = pd.DataFrame({"user": ["v1", "u0", "v0"], "dose": 1.0, "time": 2.0})
+    known = pd.read_csv(tables / "users.csv").head(1)
+    given = {"people": pd.concat([people, known]), "so_far": so_far, "new": new}
+    place = {name: str(tmp_path / f"{name}.csv") for name in given}
+    for name, table in given.items():
+        table.to_csv(place[name], index=False)
+    model, X = load_run(regression), people.set_index("user")[["a", "b"]]
+    told = ["--users", place["people"]]
+    seen = [*told, "--so-far", place["so_far"]]
+    users = [*USERS, "v0", "v1"]
+    design = {"intercept": True, "users": users}
+    behavior = dv.UserRegression(so_far["user"], so_far[["dose", "time"]], so_far["y"], **design)
+    asked = dv.UserRegression(new["user"], new[["dose", "time"]], **design)
+    for words, past in ((told, None), (seen, behavior)):
+        assert cli.main(["predict", str(regression), place["new"], *words]) == 0
+        assert "3 observations predicted. " in (said := capsys.readouterr().out)
+        assert "1 row of" in said
+        assert "left out, of users whom the run has already: u0" in said
+        table = pd.read_csv(regression / "predictions.csv")
+        law = model.predict_outcome(asked, X, past)
+        np.testing.assert_allclose(table["median"], law.median)
+        assert cli.main(["predict", str(regression), *words]) == 0
+        assert "2 new users predicted. " in capsys.readouterr().out
+        table = pd.read_csv(regression / "new_users.csv")
+        assert table["user"].tolist() == ["v0", "v1"]
+        np.testing.assert_array_equal(table["cluster"], model.predict(X, past))
+        np.testing.assert_allclose(
+            table["membership"], model.predict_proba(X, past).max(axis=1), rtol=1e-12
+        )
+        low_and_high = table[["latent.dose_low", "latent.dose_high"]].to_numpy()
+        latent, names = model.predict_latent(X, past).interval(0.95), model.posterior_.latent_names
+        np.testing.assert_allclose(low_and_high, latent[:, names.index("dose")])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "Nothing is asked for: name a table of threads or answers"),
+        (["new.csv", "--so-far", "new.csv"], "--so-far is of new users: give their table too"),
+        (["--users", "users.csv"], "has no user who is new: all are in the run already"),
+    ],
+)
+def test_what_is_no_question_about_new_users(
+    regression: Path, tables: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = [str(tables / word) if word.endswith(".csv") else word for word in words]
+    assert cli.main(["predict", str(regression), *places]) == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.slow

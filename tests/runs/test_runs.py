@@ -169,6 +169,14 @@ def test_predict_writes_a_row_per_thread(
         == 0
     )
     assert "1 rows of 1 unknown users left out" in capsys.readouterr().out
+    people = pd.DataFrame({"user": ["nobody"], "posts": [0.5], "degree": [1.0]})
+    people.to_csv(tmp_path / "people.csv", index=False)
+    told = ["--users", str(tmp_path / "people.csv"), "--out", str(out)]
+    assert cli.main(["predict", str(run / "run"), str(tmp_path / "new.csv"), *told]) == 0
+    together = np.zeros((1, len(USERS) + 1))
+    together[0, [USERS.index("user 1"), -1]] = 0.5
+    law = model.predict_outcome(together, people.set_index("user"))
+    np.testing.assert_allclose(pd.read_csv(out)["median"], law.median, rtol=1e-6)
 
 
 def test_a_matrix_needs_a_table_for_what_it_cannot_say(

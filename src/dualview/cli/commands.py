@@ -241,15 +241,17 @@ def resume(
 
 def predict(
     run: Path,
-    threads: Path,
+    threads: Path | None = None,
     *,
     out: Path | None = None,
     outcomes: Path | None = None,
+    users: Path | None = None,
+    so_far: Path | None = None,
     probability: float = 0.95,
     drop_unknown: bool = False,
     stacked: bool = False,
 ) -> None:
-    """Predict the outcomes of new threads, or new answers, of the run's users.
+    """Predict the outcomes of new threads, or new answers, of the run's users and of new ones.
 
     Writes median, mean, standard deviation and interval for each; if outcomes are known, also their
     log densities and levels (values of the predictive distribution function). For yes-or-no answers
@@ -257,17 +259,25 @@ def predict(
 
     Example: dualview predict run new_threads.csv --out predictions.csv
 
+    Example: dualview predict run --users newcomers.csv --so-far their_answers.csv
+
     Parameters
     ----------
     run
         Folder of a finished run.
     threads
-        Table in the format of the fit; outcomes are optional.
+        Table in the format of the fit; outcomes are optional. Without it, new users are predicted
+        themselves: cluster and latent coefficients.
     out
-        File to write, or - for standard output; predictions.csv in the run's folder by default.
+        File to write, or - for standard output; in the run's folder by default: predictions.csv, or
+        new_users.csv where no threads are given.
     outcomes
         Table with one row per thread: thread, covariates, optionally outcome. By default these are
         columns of the threads.
+    users
+        Table of users unknown to the run, with the columns of the fit.
+    so_far
+        Table of what these new users did so far, in the format of the fit.
     probability
         Probability of the interval.
     drop_unknown
@@ -276,10 +286,11 @@ def predict(
         Predict by the run and the models that 'dualview choose' has fitted beside it, each with its
         weight.
     """
-    from dualview.runs.predictions import predict_run
+    from dualview.runs.predictions import Asked, predict_run
 
-    place = run / "predictions.csv" if out is None else out
-    _tell(predict_run(run, threads, place, probability, drop_unknown, outcomes, stacked), out)
+    usual = "new_users.csv" if threads is None else "predictions.csv"
+    asked = Asked(threads, outcomes, probability, drop_unknown, stacked, users, so_far)
+    _tell(predict_run(run, run / usual if out is None else out, asked), out)
 
 
 def sample(

@@ -159,7 +159,7 @@ def read_answers(
         )
     owner = table.ids(columns.user, "--user-column")
     silent = len(set(users)) - len(set(owner))
-    if silent and need_outcome:
+    if silent and as_read is None:
         notes.append(
             f"{silent} of {len(users)} users have no {OBSERVATIONS[settings.kind]}; they are kept "
             "and known by their features only"

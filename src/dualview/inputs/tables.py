@@ -196,7 +196,8 @@ def known_rows(
     if unknown and not drop_unknown:
         raise InputError(
             f"{path}: {len(unknown)} user(s) are not in the table of users: {listed(unknown)}. Add "
-            "them there, or leave their rows out with --drop-unknown."
+            "them there (to predict, in a table for --users), or leave their rows out with "
+            "--drop-unknown."
         )
     if unknown:
         n_rows = int((~known).sum())

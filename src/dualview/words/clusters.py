@@ -191,8 +191,10 @@ def _length_text(length: dict[str, Any] | None) -> str:
         "max_draws": "; the limit of draws was reached",
         "interrupted": "; interrupted",
     }
+    stride = length["stride"]
+    apart = "an iteration apart" if stride == 1 else f"{stride} iterations apart"
     return (
-        f", {length['stride']} iterations apart, after {length['n_warmup']:,} of "
+        f", {apart}, after {length['n_warmup']:,} of "
         f"{length['n_iterations']:,} iterations as warm-up{ended.get(length['ended'], '')}"
     )
 

@@ -114,7 +114,8 @@ def chain(
         state = State(LabelsByView.agreeing(z), ALPHA, views)
         working = GibbsEngine(2).working_state(model, state, Terms.none(5))
         after = engine._after(model, blocks.assign(stream, splits(stream, working)), None, {})
-        z, (components, _, cells) = after.z, after.views["features"]
+        z, features_after = after.z, after.views["features"]
+        components, cells = features_after.components, features_after.cells
         seen: dict[int, int] = {}
         draws.append(tuple(seen.setdefault(int(k), len(seen)) for k in z))
     return draws
