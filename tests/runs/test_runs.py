@@ -174,7 +174,7 @@ def test_predict_writes_a_row_per_thread(
     told = ["--users", str(tmp_path / "people.csv"), "--out", str(out)]
     assert cli.main(["predict", str(run / "run"), str(tmp_path / "new.csv"), *told]) == 0
     together = np.zeros((1, len(USERS) + 1))
-    together[0, [USERS.index("user 1"), -1]] = 0.5
+    together[0, [USERS.index("user 1"), -1]] = 1.0
     law = model.predict_outcome(together, people.set_index("user"))
     np.testing.assert_allclose(pd.read_csv(out)["median"], law.median, rtol=1e-6)
 

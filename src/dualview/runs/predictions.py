@@ -118,7 +118,7 @@ def predict_run(folder: Path, out: Path, asked: Asked) -> str:
         what, notes = counted(len(table), "new user", "new users"), list(newcomers.notes)
     else:
         table, said, notes = _of_observations(asked, request, run, model, newcomers)
-        what = f"{len(table)} {request.observations}"
+        what = counted(len(table), request.observations[:-1], request.observations)
     write_whole(out, csv_bytes(table))
     lines = "".join(f"\ndualview: {note}" for note in notes)
     return f"{what} predicted{said}. {wrote(out)}{lines}"
