@@ -81,6 +81,7 @@ def test_of_a_fit(keep):
     short = {"engine": dv.Gibbs(n_warmup=50), "n_draws": 60, "n_chains": 1, "keep": keep}
     model = dv.DualViewMixture(dv.FiniteMixtures(), **short).fit(X)
     own, post = model.posterior_.n_components(), model.posterior_
+    assert "n_components" in dir(post)
     counts = post["n_clusters"] if post.summary is None else post.summary["n_clusters"].values
     each = [found(PRIORS[0], 30, int(t), 1.0) for t in counts.ravel()]
     assert own.mean == pytest.approx(

@@ -65,11 +65,17 @@ def number_of_components(
         most *= 4
 
 
-def components_of(post: FitFacts) -> NumberOfComponents | None:
-    """That of a fit; None where it is no mixture of finite mixtures, and where views may disagree,
-    so that users may count twice."""
+def mixture_of(post: FitFacts) -> FiniteMixtures | None:
+    """The prior of a fit of a mixture of finite mixtures; None of others, and where views may
+    disagree, so that users may count twice."""
     prior = post.spec.partition_prior
-    if not isinstance(prior, FiniteMixtures) or post.spec.agreement is not None:
+    return prior if isinstance(prior, FiniteMixtures) and post.spec.agreement is None else None
+
+
+def components_of(post: FitFacts) -> NumberOfComponents | None:
+    """The number of components of a fit; None where it is not known, see :func:`mixture_of`."""
+    prior = mixture_of(post)
+    if prior is None:
         return None
     names = ("n_clusters", "alpha")
     t, weight = (
