@@ -15,6 +15,8 @@ import pytest
 
 import dualview as dv
 from dualview import cli
+from dualview.behaviors.counts import COUNT_FAMILIES
+from dualview.behaviors.families import times
 from dualview.errors import FileError, InputError
 from dualview.forum import application
 from dualview.forum.columns import ROLES, GivenColumns
@@ -26,6 +28,8 @@ from dualview.report.settings import fit_command
 from dualview.runs import run as runs
 from dualview.runs.request import Request
 from dualview.settings import (
+    FAMILIES_OF,
+    AnswerSettings,
     Columns,
     Settings,
     check_choice,
@@ -356,3 +360,13 @@ def test_the_command_line_shows_its_help_without_heavy_imports() -> None:
         ).stdout
         == "[]\n"
     )
+
+
+def test_families_of_outcomes_are_those_of_the_behaviors() -> None:
+    assert FAMILIES_OF == {"counts": COUNT_FAMILIES, "survival": times.FAMILIES}
+    for kind, names in FAMILIES_OF.items():
+        assert AnswerSettings(kind=kind).family_name == names[0]
+        for name in names:
+            option = name.replace(" ", "-")
+            assert AnswerSettings(kind=kind, family=option).family_name == name
+            assert option in choices(AnswerSettings)["family"]

@@ -6,6 +6,7 @@ NAMES = (
     "cold_start",
     "repeated_measures",
     "yes_or_no",
+    "survival",
     "choices",
     "missing_cells",
     "checking",

@@ -551,7 +551,6 @@ def fit(
     exposure: str | None = None,
     trials: str | None = None,
     event: str | None = None,
-    distribution: str = "weibull",
     **settings: Any,
 ) -> DualViewMixture:
     """A model fitted to a long table by a formula, with the package ``formulaic``.
@@ -563,7 +562,7 @@ def fit(
         user, and the column with the users' ids. Users have a level of their own unless a term is
         0. Terms may be products of columns, ``C(month)`` for levels, ``I(month ** 2)`` and
         functions of one row such as ``np.log(month)``.
-    table, features, common, groups, family, levels, exposure, trials, event, distribution
+    table, features, common, groups, family, levels, exposure, trials, event
         As in :func:`from_long`.
     **settings
         Parameters of :class:`DualViewMixture`.
@@ -596,7 +595,6 @@ def fit(
         exposure="" if exposure is None else column_name(exposure, "exposure"),
         trials="" if trials is None else column_name(trials, "trials"),
         event=column_list(event, "event")[0] if event else "",
-        distribution=distribution,
     )
     strange = sorted(set(settings) - set(DualViewMixture().get_params()))
     if strange:

@@ -390,6 +390,13 @@ class Columns:
     outcome: str = setting("outcome", "Name of the column with outcomes.")
 
 
+# Distributions of outcomes of a kind, the default first; on the command line blanks are dashes
+FAMILIES_OF: dict[str, tuple[str, ...]] = {
+    "counts": ("negative binomial", "poisson"),
+    "survival": ("weibull", "log-logistic", "log-normal"),
+}
+
+
 @dataclass(frozen=True)
 class AnswerSettings:
     """What the observations are, and which columns hold them; threads unless another kind is
@@ -421,9 +428,13 @@ class AnswerSettings:
         "For regression: whether outcomes are exact numbers, rounded numbers or counts.",
         described="{} outcomes",
     )
-    count_family: Literal["negative-binomial", "poisson"] = setting(
-        "negative-binomial",
-        "For counts: whether they vary more than Poisson counts, by a dispersion that is learned.",
+    family: (
+        Literal["negative-binomial", "poisson", "weibull", "log-logistic", "log-normal"] | None
+    ) = setting(
+        None,
+        "Distribution of counts (negative-binomial, the default, or poisson) or of times of "
+        "survival (weibull, the default, log-logistic or log-normal).",
+        none="that of the kind",
     )
     exposure: str | None = setting(
         None,
@@ -447,9 +458,6 @@ class AnswerSettings:
         "For survival: column with 1 where the time was seen, 0 where it is right-censored.",
         none="all times seen",
         described="event {}",
-    )
-    distribution: Literal["weibull", "log-logistic", "log-normal"] = setting(
-        "weibull", "For survival: distribution of the times.", described="{} times"
     )
     by: tuple[str, ...] = setting(
         (),
@@ -495,6 +503,12 @@ class AnswerSettings:
         """The names in ``by``, which may be separated by commas."""
         return separated(self.by)
 
+    @property
+    def family_name(self) -> str:
+        """The family as Python has it; empty where the kind has none."""
+        names = FAMILIES_OF.get(self.kind, ("",))
+        return next((name for name in names if name.replace(" ", "-") == self.family), names[0])
+
     def described(self) -> dict[str, str]:
         """In words, to distinguish runs."""
         by = f"by {', '.join(self.columns)}" if self.columns else "by nothing"
@@ -506,14 +520,11 @@ class AnswerSettings:
             if self.event is not None
             else f"{self.outcome_kind} outcomes"
         )
-        if self.kind == "survival":
-            recorded += f", {self.distribution} times"
         words = {"kind": self.kind, "by": by, "own intercept": intercept, "recorded": recorded}
+        words["family"] = f"{self.family_name or 'no'} family"
         for name in ("common", "groups"):
             listed = separated(getattr(self, name))
             words[name] = f"{name} {', '.join(listed)}" if listed else f"no {name}"
-        if self.kind == "counts":
-            words["recorded"] = f"{self.count_family} counts"
         for name in ("exposure", "trials"):
             asked = getattr(self, name)
             words[name] = f"{name} {asked}" if asked else f"no {name}"

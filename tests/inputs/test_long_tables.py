@@ -145,7 +145,7 @@ def test_levels_without_an_order_are_said_or_told_by_a_categorical() -> None:
 def test_times_have_events_or_ends() -> None:
     table = visits().assign(days=lambda t: t["bdi"].abs() + 1.0, seen=lambda t: t["better"])
     options = {"outcome": "days", "family": "survival", "event": "seen"}
-    behavior = long(table, **options, distribution="log-logistic")[1]
+    behavior = long(table, **options | {"family": "log-logistic"})[1]
     assert behavior.times_family == "log-logistic"
     np.testing.assert_array_equal(np.isinf(behavior.observed[:, 1]), table["seen"] == 0)
     exact = long(table, outcome="days", family="survival")[1]
@@ -217,6 +217,16 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "'age' must be the same .* user 5 has 31.0 and 32.0",
     ),
     "an outcome that is a feature": ({}, {"features": "bdi"}, "outcome is the column 'bdi', and f"),
+    "an event of counts": (
+        {"bdi": 3},
+        {"family": "poisson", "event": "better"},
+        'with family="survival".*got outcome bdi and family="poisson"',
+    ),
+    "exposures of times": (
+        {},
+        {"family": "weibull", "exposure": "age"},
+        'exposure= is for family="counts" or "negative binomial" or "poisson" or "auto"',
+    ),
     "a family that is none": ({}, {"family": "gaussian"}, '"auto", "regression", "binary", "ord'),
     "yes or no as numbers": ({}, {"family": "binary"}, 'must hold 0 and 1.* family="binary"'),
     "two numbers": ({"bdi": [1, 2] * 36}, {}, r"two values, 1 and 2.*df\['bdi'\] == 2"),

@@ -15,7 +15,7 @@ from dualview.partitions.alpha import PAPER, Gamma, Known
 from dualview.partitions.choice import partition_prior
 from dualview.posterior.partition import prior_clusters as module
 from dualview.posterior.partition.prior_clusters import PriorClusters, number_of_clusters
-from dualview.words.clusters import prior_sentence
+from dualview.words.clusters import number_sentences
 
 N = 6
 KNOWN = {
@@ -137,11 +137,17 @@ def test_arguments_are_those_of_the_estimator():
 
 def test_words():
     summary = {"prior_clusters": {"mean": 4.16, "middle": [1, 16], "n_draws": None}}
-    assert prior_sentence(summary, "roles") == (
+    assert number_sentences(summary, "roles") == [
         "Before any data the prior expects 4.2 roles on average, and 1 to 16 with probability 0.9."
-    )
+    ]
     summary["prior_clusters"] |= {"middle": [3, 3], "n_draws": 5000}
-    assert "and 3 with probability 0.9 (5,000 draws from the prior)." in prior_sentence(
-        summary, "roles"
+    assert (
+        "and 3 with probability 0.9 (5,000 draws from the prior)."
+        in number_sentences(summary, "roles")[0]
     )
-    assert prior_sentence({}, "roles") is None
+    assert number_sentences({}, "roles") == []
+    summary = {"components": {"mean": 2.44, "middle": [2, 4]}}
+    assert number_sentences(summary, "roles") == [
+        "With those that have no users, 2.4 components on average, and 2 to 4 with posterior "
+        "probability 0.9."
+    ]

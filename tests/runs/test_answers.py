@@ -333,6 +333,15 @@ def test_ratings_with_common_columns_and_groups(
         ),
         (["--kind", "binary", "--outcome", "yes", "--event", "over"], "--event is not for"),
         (
+            ["--kind", "counts", "--outcome", "visits", "--family", "weibull"],
+            "--family weibull is not for --kind counts. There are negative-binomial, poisson for "
+            "--kind counts and weibull, log-logistic, log-normal for --kind survival.",
+        ),
+        (
+            ["--kind", "binary", "--outcome", "yes", "--family", "poisson"],
+            "--family is not for --kind binary. There are negative-binomial, poisson for",
+        ),
+        (
             ["--kind", "binary", "--outcome", "yes", "--levels", "a,b,c"],
             "--levels is not for --kind binary",
         ),
@@ -520,7 +529,7 @@ def test_counts(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     [
         (["--kind=categorical", "--outcome=brand"], "answers", ["probability_rum", "mode"]),
         (
-            ["--kind=survival", "--outcome=days", "--event=over", "--distribution=log-normal"],
+            ["--kind=survival", "--outcome=days", "--event=over", "--family=log-normal"],
             "times",
             ["median", "outcome_high", "log_density"],
         ),

@@ -1,7 +1,7 @@
 """Answers of single users from a file: a row each, with the user, the outcome and what it depends
 on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from dualview.inputs.tables import (
     match_users,
     refuse_repeated,
 )
-from dualview.settings import AnswerSettings, Columns, separated
+from dualview.settings import FAMILIES_OF, AnswerSettings, Columns, separated
 
 OBSERVATIONS = {
     "threads": "threads",
@@ -40,26 +40,36 @@ _OPTIONS = {
     "threads": ("outcome", "outcomes", "covariates", "intercept", "noise_variance"),
     "regression": (*_OWN, "outcome_kind", "bounds"),
     "binary": (*_OWN, "trials"),
-    "counts": (*_OWN, "count_family", "exposure"),
+    "counts": (*_OWN, "family", "exposure"),
     "ordinal": (*_OWN, "levels"),
     "categorical": (*_OWN, "levels"),
-    "survival": (*_OWN, "event", "distribution", "bounds"),
+    "survival": (*_OWN, "event", "family", "bounds"),
     "choices": ("by", "common", "groups", "items", "item_intercept"),
     "rankings": ("outcome", "by", "common", "groups"),
 }
 USUAL_OUTCOMES = {"rankings": "place", "survival": "time"}  # columns, where not that of outcomes
 OPTIONS = tuple(dict.fromkeys(name for names in _OPTIONS.values() for name in names))
+_FAMILIES = {
+    kind: [name.replace(" ", "-") for name in names] for kind, names in FAMILIES_OF.items()
+}
 _ADVICE = {
     "outcomes": " The outcome is a column of the answers: name it with --outcome.",
     "covariates": " Name the columns with --by or --common.",
+    "family": " There are "
+    + " and ".join(f"{', '.join(names)} for --kind {kind}" for kind, names in _FAMILIES.items())
+    + ".",
     "intercept": " Users have an intercept each, unless --no-intercept is given.",
 }
 
 
-def check_options(kind: str, given: Sequence[str]) -> None:
-    """Raise where options were given that are for another kind of observations."""
+def check_options(kind: str, given: Mapping[str, Any]) -> None:
+    """Raise where options were given that are for another kind of observations, or with a value
+    that is."""
     wrong = [name for name in given if name not in _OPTIONS[kind]]
     if not wrong:
+        family = given.get("family")
+        if family is not None and family not in _FAMILIES[kind]:
+            raise InputError(f"--family {family} is not for --kind {kind}.{_ADVICE['family']}")
         return
     advice = _ADVICE.get(wrong[0], "") if kind in KINDS else ""
     if kind == "threads":
@@ -204,10 +214,9 @@ def _long_table(table: GivenTable, columns: Columns, settings: AnswerSettings) -
         not settings.no_intercept,
         tuple(_levels(separated(settings.levels))),
         event=settings.event or "",
-        distribution=settings.distribution,
+        family=settings.family_name,
         exposure=settings.exposure or "",
         trials=settings.trials or "",
-        count_family="poisson" if settings.count_family == "poisson" else "negative binomial",
     )
 
 

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dualview.behaviors.base import Behavior
-from dualview.behaviors.counts import COUNT_FAMILIES, CountFamily
 from dualview.behaviors.ids import checked_ids
 from dualview.behaviors.ordinal import level_list
 from dualview.checks import listed, refuse_repeated_columns
@@ -21,14 +20,18 @@ from dualview.inputs.designs import ColumnDesign, Design, FormulaDesign, source_
 from dualview.inputs.formulas import Terms
 from dualview.inputs.long_tables import KINDS, LongTable, check_used_once, has_fractions
 from dualview.inputs.tables import GivenTable, is_empty
-from dualview.settings import AnswerSettings, check_choice, choices
+from dualview.settings import FAMILIES_OF, AnswerSettings, check_choice, choices
 
 MEMORY = "The table"  # what messages call one that is no file
-# The words of --kind and --outcome-kind
-FAMILIES = ("auto", *KINDS, *COUNT_FAMILIES, *(choices(AnswerSettings)["outcome_kind"]))
+_OF_COUNTS, _OF_TIMES = ((kind, *FAMILIES_OF[kind]) for kind in ("counts", "survival"))
+# The words of --kind, --family and --outcome-kind
+FAMILIES = (
+    "auto",
+    *dict.fromkeys((*KINDS, *_OF_COUNTS, *_OF_TIMES)),
+    *choices(AnswerSettings)["outcome_kind"],
+)
 _WITH_LEVELS = ("ordinal", "categorical")
-_OF_COUNTS = ("counts", *COUNT_FAMILIES)
-_OF_ENDS = ("auto", "regression", "continuous", "survival")
+_OF_ENDS = ("auto", "regression", "continuous", *_OF_TIMES)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,6 @@ class Wanted:
     levels: Sequence[Any] | None = None
     intercept: bool = True
     event: str = ""
-    distribution: str = "weibull"
     exposure: str = ""
     trials: str = ""
 
@@ -66,7 +68,7 @@ class Wanted:
                 f'is "regression" or "survival"; got {listed(self.outcome)} and '
                 f'family="{self.family}".'
             )
-        if self.event and (self.family != "survival" or len(self.outcome) == 2):
+        if self.event and (self.family not in _OF_TIMES or len(self.outcome) == 2):
             raise InputError(
                 'event= names the column that says which times were seen, with family="survival" '
                 f"and one column of times; got outcome {listed(self.outcome)} and "
@@ -128,7 +130,6 @@ def from_long(
     levels: Sequence[Any] | None = None,
     intercept: bool = True,
     event: str | None = None,
-    distribution: str = "weibull",
     exposure: str | None = None,
     trials: str | None = None,
 ) -> tuple[pd.DataFrame | None, Behavior]:
@@ -155,9 +156,10 @@ def from_long(
         "regression" or "continuous": numbers; "rounded": rounded numbers; "count": counts as
         rounded numbers; "counts", which is "negative binomial", or "poisson": counts by their
         rates; "binary": 0 and 1; "ordinal": ratings; "categorical": levels without an order;
-        "survival": times until something happens. "auto": binary for 0 and 1 or True and False, or
-        with ``trials``, counts with ``exposure``, ordinal for an ordered categorical, categorical
-        for one without an order, else regression. The behavior's repr says which it is.
+        "survival", which is "weibull", "log-logistic" or "log-normal": times until something
+        happens. "auto": binary for 0 and 1 or True and False, or with ``trials``, counts with
+        ``exposure``, ordinal for an ordered categorical, categorical for one without an order, else
+        regression. The behavior's repr says which it is.
     features : str or list of str, optional
         Columns of the users, the same in all rows of a user; empty cells are filled from the user's
         other rows.
@@ -169,8 +171,6 @@ def from_long(
         indicator of every level.
     event : str, optional
         For survival: column with 1 or True where the time was seen, 0 where it is right-censored.
-    distribution : str
-        For survival: "weibull", "log-logistic" or "log-normal".
     exposure : str, optional
         For counts: column that says for how long, or how many, each row was counted.
     trials : str, optional
@@ -211,7 +211,6 @@ def from_long(
         levels=levels,
         intercept=intercept,
         event="" if event is None else column_name(event, "event"),
-        distribution=distribution,
         exposure="" if exposure is None else column_name(exposure, "exposure"),
         trials="" if trials is None else column_name(trials, "trials"),
     )
@@ -253,10 +252,9 @@ def _long_table(table: GivenTable, wanted: Wanted) -> LongTable:
         found.levels,
         wanted.features,
         event=wanted.event,
-        distribution=wanted.distribution,
         exposure=wanted.exposure,
         trials=wanted.trials,
-        count_family=found.count_family,
+        family=found.family,
     )
     return replace(long, told="; ".join(filter(None, [found.told, long.references])))
 
@@ -266,12 +264,12 @@ class _Family(NamedTuple):
     outcome_kind: str = "continuous"
     levels: tuple[Any, ...] = ()
     told: str = ""
-    count_family: CountFamily = "negative binomial"
+    family: str = ""
 
 
 def _family(table: GivenTable, wanted: Wanted) -> _Family:
     """The family that was asked for, or the one that the outcomes show."""
-    if len(wanted.outcome) == 2 and wanted.family != "survival":
+    if len(wanted.outcome) == 2 and wanted.family not in _OF_TIMES:
         return _Family("regression", told=f"numbers between {' and '.join(wanted.outcome)}")
     name, family = wanted.outcome[0], wanted.family
     cells = table.frame[name]
@@ -297,9 +295,9 @@ def _family(table: GivenTable, wanted: Wanted) -> _Family:
         told = f"{name!r} as family={family!r}: it has {what}"
     elif family == "auto":
         family, told = _detected(table, name, levels)
-    if family in _OF_COUNTS:
-        count_family: CountFamily = "poisson" if family == "poisson" else "negative binomial"
-        return _Family("counts", told=told, count_family=count_family)
+    kind = next((kind for kind, names in FAMILIES_OF.items() if family in names), family)
+    if kind != family:
+        return _Family(kind, told=told, family=family)
     if family in KINDS:
         return _Family(family, levels=levels if family in _WITH_LEVELS else (), told=told)
     return _Family("regression", family, (), told)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dualview.behaviors.base import Behavior
 from dualview.behaviors.binary import BinaryOutcomes
 from dualview.behaviors.categorical import CategoricalOutcomes
-from dualview.behaviors.counts import CountFamily, CountOutcomes
+from dualview.behaviors.counts import CountOutcomes
 from dualview.behaviors.families.levels import Levels
 from dualview.behaviors.ordinal import OrdinalOutcomes
 from dualview.behaviors.survival import SurvivalOutcomes
@@ -59,10 +59,9 @@ class LongTable:
     kind, outcome_kind: as ``AnswerSettings`` has them. outcome: a column, or two with the ends of
     intervals; none where outcomes are no column. design: what outcomes depend on, user by user.
     common, groups: whose effects all users share. levels: of ordinal and categorical outcomes.
-    features: columns of the users. told: how the outcome was read, in words. event, distribution:
-    of times, the column that says which were seen, and the family. exposure: the column of counts',
-    trials: that of numbers of successes; empty for none. count_family: as :class:`CountOutcomes`
-    has it.
+    features: columns of the users. told: how the outcome was read, in words. event: of times, the
+    column that says which were seen. exposure: the column of counts', trials: that of numbers of
+    successes; empty for none. family: of counts and times; empty for the default.
     """
 
     user: str
@@ -77,10 +76,9 @@ class LongTable:
     features: tuple[str, ...] = ()
     told: str = ""
     event: str = ""
-    distribution: str = "weibull"
     exposure: str = ""
     trials: str = ""
-    count_family: CountFamily = "negative binomial"
+    family: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, which a behavior keeps and a file can hold."""
@@ -135,14 +133,12 @@ class LongTable:
         }
         if self.levels:
             options["levels"] = list(self.levels)
-        if self.kind == "survival":
-            options["family"] = self.distribution
+        if self.family:
+            options["family"] = self.family
         if outcome is not None and outcome.ndim == 2:
             outcome = Censored(*outcome.T)
         elif self.kind == "regression":
             options["outcome_kind"] = self.outcome_kind
-        elif self.kind == "counts":
-            options["family"] = self.count_family
         if observed.size is not None:
             options[SIZES[self.kind]] = observed.size
         made = KINDS[self.kind](user, observed.design, outcome, **options)

@@ -16,6 +16,7 @@ from dualview.files.html import small_table
 from dualview.posterior.diagnostics.convergence import Convergence
 from dualview.posterior.draws import files
 from dualview.posterior.draws.tree import Asked, saved_tree, whole_tree
+from dualview.posterior.partition.n_components import mixture_of
 from dualview.posterior.partition.partition_estimates import PartitionEstimates
 
 _PARTS = 8  # of latent vectors that have their names shown
@@ -78,7 +79,8 @@ class Posterior(PartitionEstimates, Convergence):
         return _html_table(self)
 
     def __dir__(self) -> Iterable[str]:
-        return [name for name in super().__dir__() if name not in _INSIDE]
+        hidden = _INSIDE if mixture_of(self) is not None else _INSIDE | {"n_components"}
+        return [name for name in super().__dir__() if name not in hidden]
 
     if not TYPE_CHECKING:
 

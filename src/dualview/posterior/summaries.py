@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dualview.posterior.partition import crosstab
 from dualview.posterior.partition.certainty import certainty_text
+from dualview.posterior.partition.n_components import components_of
 from dualview.posterior.partition.prior_clusters import prior_of
 from dualview.posterior.partition.profiles import (
     MeanLatent,
@@ -101,6 +102,7 @@ def summarize(post: Posterior) -> Summary:
         "process": post.spec.process,
         "discount": _discount(post),
         "prior_clusters": _prior_clusters(post),
+        "components": _components(post),
         "converged": post.converged,
         "verdict": post.verdict(),
     }
@@ -120,6 +122,12 @@ def _prior_clusters(post: Posterior) -> dict[str, Any] | None:
     if prior is None:
         return None
     return {"mean": prior.mean, "middle": list(prior.interval()), "n_draws": prior.n_draws}
+
+
+def _components(post: Posterior) -> dict[str, Any] | None:
+    """The mean and the interval of the number of components of a mixture of finite mixtures."""
+    found = components_of(post)
+    return None if found is None else {"mean": found.mean, "middle": list(found.interval())}
 
 
 def _seen_columns(post: Posterior) -> list[str]:

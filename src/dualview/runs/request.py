@@ -69,14 +69,11 @@ class Request:
         check_settings(self.settings)
         check_values(
             AnswerSettings,
-            {
-                name: getattr(self.answers, name)
-                for name in ("kind", "outcome_kind", "distribution")
-            },
+            {name: getattr(self.answers, name) for name in ("kind", "outcome_kind", "family")},
         )
         given = {**vars(self.answers), **vars(self)}
         usual = defaults(AnswerSettings) | defaults(Request)
-        changed = [name for name in OPTIONS if given[name] != usual[name]]
+        changed = {name: given[name] for name in OPTIONS if given[name] != usual[name]}
         check_options(self.answers.kind, changed)
 
     @property

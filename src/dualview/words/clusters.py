@@ -110,22 +110,31 @@ def _priors(summary: Summary) -> list[str]:
             f"Discount: {discount['mean']:.2f} on average, nine in ten draws between {low:.2f} "
             f"and {high:.2f}."
         )
-    expected = prior_sentence(summary, "clusters")
-    return found if expected is None else [*found, expected]
+    return [*found, *number_sentences(summary, "clusters")]
 
 
-def prior_sentence(summary: Summary, groups: str) -> str | None:
-    """How many clusters the prior expects; None where that was not asked."""
-    prior = summary.get("prior_clusters")
-    if prior is None:
-        return None
-    low, high = prior["middle"]
+def number_sentences(summary: Summary, groups: str) -> list[str]:
+    """How many clusters the prior expects, and how many components a mixture of finite mixtures
+    has; nothing of what was not asked."""
+    found, prior, components = [], summary.get("prior_clusters"), summary.get("components")
+    if prior is not None:
+        drawn = "" if prior["n_draws"] is None else f" ({prior['n_draws']:,} draws from the prior)"
+        found.append(
+            f"Before any data the prior expects {_number_text(prior, groups)} with probability "
+            f"0.9{drawn}."
+        )
+    if components is not None:
+        found.append(
+            f"With those that have no users, {_number_text(components, 'components')} with "
+            "posterior probability 0.9."
+        )
+    return found
+
+
+def _number_text(number: dict[str, Any], what: str) -> str:
+    low, high = number["middle"]
     span = str(low) if low == high else f"{low} to {high}"
-    drawn = "" if prior["n_draws"] is None else f" ({prior['n_draws']:,} draws from the prior)"
-    return (
-        f"Before any data the prior expects {prior['mean']:.1f} {groups} on average, and {span} "
-        f"with probability 0.9{drawn}."
-    )
+    return f"{number['mean']:.1f} {what} on average, and {span}"
 
 
 def _title(summary: Summary) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualview.checks import words_text
-from dualview.words.clusters import Summary, n_draws, prior_sentence
+from dualview.words.clusters import Summary, n_draws, number_sentences
 from dualview.words.numbers import counted, number, share
 
 
@@ -204,9 +204,7 @@ def roles_intro(summary: Summary) -> list[str]:
             f" The estimate has {len(clusters)}; draws of the posterior have {mean:.1f} on "
             f"average, and nine in ten of them have {low if low == high else f'{low} to {high}'}."
         )
-    expected = prior_sentence(summary, "roles")
-    if expected is not None:
-        text += f" {expected}"
+    text = " ".join([text, *number_sentences(summary, "roles")])
     certainty = sum(own["share"] * own["certainty"] for own in clusters)
     return [
         text,

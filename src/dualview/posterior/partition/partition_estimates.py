@@ -13,6 +13,7 @@ from dualview.checks import positive_number
 from dualview.errors import InputError
 from dualview.posterior import partition as partitions
 from dualview.posterior.draws.fit_facts import FitFacts
+from dualview.posterior.partition.n_components import NumberOfComponents, components_of
 
 Array = NDArray[np.float64]
 
@@ -73,6 +74,33 @@ class PartitionEstimates(FitFacts):
             return self.partition(method)
         first = (1 + self.spec.layout.names.index(table)) * self.n_users
         return self.estimated(method).labels[first : first + self.n_users].copy()
+
+    def n_components(self) -> NumberOfComponents:
+        """The posterior of the number of components of a mixture of finite mixtures,
+        ``n_clusters=dv.FiniteMixtures()``, those without users among them (Miller and Harrison
+        2018).
+
+        Examples
+        --------
+        >>> import dualview as dv
+        >>> forum = dv.datasets.agreement(n_users=20, n_threads=30, seed=1)
+        >>> short = dict(engine=dv.Gibbs(n_warmup=50), n_draws=50, n_chains=1)
+        >>> model = dv.DualViewMixture(dv.FiniteMixtures(), **short).fit(forum.features)
+        >>> found = model.posterior_.n_components()
+        >>> bool(found.mean >= model.posterior_["n_clusters"].mean())
+        True
+        >>> list(found.table().columns)
+        ['probability', 'at_least']
+        """
+        found = components_of(self)
+        if found is None:
+            raise InputError(
+                "The number of components is known of fits with n_clusters=dv.FiniteMixtures() and "
+                "without agreement; this one has "
+                f"{'another prior' if self.spec.agreement is None else 'agreement'}. "
+                'posterior_["n_clusters"] has draws of the number of clusters that have users.'
+            )
+        return found
 
     def estimated(
         self, method: str, limits: partitions.Limits = partitions.IN_A_FIT

@@ -13,20 +13,20 @@ B being generalized Stirling numbers (Pitman 2006, chapter 3).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import betaincinv
 
-from dualview.checks import generator, interval_ends, whole_number
+from dualview.checks import generator, whole_number
 from dualview.errors import InputError
 from dualview.partitions.choice import Process, concentration_of, partition_prior, partition_process
 from dualview.partitions.finite_mixtures import FiniteMixtures
 from dualview.partitions.priors import PartitionPrior
 from dualview.posterior.draws.fit_facts import FitFacts
+from dualview.posterior.partition.whole_numbers import WholeNumber
 
 Array = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ _MOST_DRAWS, _LEAST_DRAWS, _MOST_STEPS = 20_000, 500, 2e8
 
 
 @dataclass(frozen=True)
-class PriorClusters:
+class PriorClusters(WholeNumber):
     """How many clusters a prior expects among n_users users.
 
     Attributes
@@ -52,30 +52,7 @@ class PriorClusters:
     n_users: int
     probabilities: Array
     n_draws: int | None = None
-
-    @property
-    def mean(self) -> float:
-        """The expected number of clusters."""
-        return float(self.probabilities @ np.arange(1, self.n_users + 1))
-
-    def quantile(self, level: float) -> int:
-        """The least number that is not exceeded with at least this probability."""
-        place = int(np.searchsorted(np.cumsum(self.probabilities), level - 1e-12))
-        return min(place, self.n_users - 1) + 1
-
-    def interval(self, probability: float = 0.9) -> tuple[int, int]:
-        """The numbers between which the number of clusters is with this probability, with equal
-        tails."""
-        low, high = interval_ends(probability)
-        return self.quantile(low), self.quantile(high)
-
-    def table(self) -> pd.DataFrame:
-        """The probability of each number of clusters, and of that many or more; up to the 0.999
-        quantile."""
-        n = self.quantile(0.999)
-        at_least = self.probabilities[::-1].cumsum()[::-1]
-        columns = {"probability": self.probabilities[:n], "at_least": at_least[:n]}
-        return pd.DataFrame(columns, index=pd.Index(np.arange(1, n + 1), name="clusters"))
+    what: ClassVar[str] = "clusters"
 
     def __str__(self) -> str:
         low, high = self.interval(0.9)
