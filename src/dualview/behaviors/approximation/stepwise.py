@@ -10,6 +10,7 @@ latent vectors (U, q); K components.
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,7 @@ Array = NDArray[np.float64]
 
 _MOST_STEPS = 50
 _MOST_HALVINGS = 12
-_LITTLE = 1e-7  # nats by which a step may raise the objective, and be the last
-_ROUNDING = 1e-12  # of the objective
+_LITTLE = 1e-3  # nats by which a step may raise the objective, and be the last
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,23 @@ class StepwiseRows(SoftRows):
     factor: ExpectedFactor
 
     def with_latent(self, prior: SoftPrior) -> "StepwiseRows":
-        """The best q(f, μ), to within little of the bound; itself where that is no better."""
-        found = self._solved(self.factor, prior)
-        height = found._objective(prior)
+        """A better q(f, μ): a step from here, or where it has other components the best one."""
+        if self.component_means.shape != prior.means.shape:
+            return self._solved(self.factor, prior)._risen(prior)
+        return self._step(prior) or self
+
+    def _risen(self, prior: SoftPrior) -> "StepwiseRows":
+        """The best q(f, μ), to within little of its objective."""
+        found = self
         for _ in range(_MOST_STEPS):
-            after = found._step(prior, height)
+            after = found._step(prior)
             if after is None:
                 break
-            gain = after[1] - height
-            found, height = after
-            if gain < max(_LITTLE, _ROUNDING * abs(height)):
+            gain = after._objective(prior) - found._objective(prior)
+            found = after
+            if gain < _LITTLE:
                 break
-        is_alike = len(self.mean) == len(found.mean)
-        return self if is_alike and self._objective(prior) > height else found
+        return found
 
     def _solved(self, factor: ExpectedFactor, prior: SoftPrior) -> "StepwiseRows":
         """The best q(f, μ) given messages."""
@@ -54,14 +58,15 @@ class StepwiseRows(SoftRows):
         assert isinstance(found, StepwiseRows)
         return found
 
-    def _step(self, prior: SoftPrior, height: float) -> "tuple[StepwiseRows, float] | None":
-        """The next q(f, μ) and its objective; None where no step raises it."""
+    def _step(self, prior: SoftPrior) -> "StepwiseRows | None":
+        """The next q(f, μ); None where no step raises the objective."""
+        height = self._objective(prior)
         aim = self.factor.towards(self.likelihood.observed, self._moments)
         for n_halvings in range(_MOST_HALVINGS):
-            found = self._solved(self.factor.between(aim, 0.5**n_halvings), prior)
-            own = found._objective(prior)
-            if own >= height:
-                return found, own
+            share = 0.5**n_halvings
+            found = self._solved(self.factor.between(aim, share), prior)
+            if found._objective(prior) >= height:
+                return found
         return None
 
     def _objective(self, prior: SoftPrior) -> float:
@@ -75,7 +80,14 @@ class StepwiseRows(SoftRows):
             total -= 0.5 * float(np.sum(precision * own))
         away = means - prior.base_mean
         spread = self.component_covariances.sum(axis=0) + away.T @ away
-        return total - 0.5 * float(np.sum(prior.base_precision * spread)) + self.bound()
+        return total - 0.5 * float(np.sum(prior.base_precision * spread)) + self._bound
+
+    def bound(self) -> float:
+        return self._bound
+
+    @cached_property
+    def _bound(self) -> float:
+        return super().bound()
 
 
 def stepwise(latent: LatentApproximation) -> LatentApproximation:

@@ -30,10 +30,10 @@ from dualview.behaviors.families.base import (
 )
 from dualview.behaviors.families.quadrature import QuadratureOutcome
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _LEAST = 1e-200  # a precision that says nothing, by which one can still divide
-_FALL = 20.0  # nats by which q(ln φ) has fallen where its grid ends
+_FALL = 16.0  # nats by which q(ln φ) has fallen where its grid ends
 _FURTHEST = 100.0  # |ln φ| that is looked at
 _WIDEST = 0.5  # spacing: tails of ln φ are long, and its flanks steep
 _MOST_GRIDS = 40
@@ -68,9 +68,9 @@ class Grid:
         found = _sampled(log_density, start.mean, start.spacing)
         for _ in range(_MOST_GRIDS):
             most, is_seen = min(found.sd, _WIDEST), found.sd > 0.3 * found.spacing
-            if 0.7 * most <= found.spacing <= most:
+            if 0.75 * most <= found.spacing <= most:
                 break
-            spacing = 0.85 * most if is_seen else 0.25 * found.spacing
+            spacing = 0.9 * most if is_seen else 0.25 * found.spacing
             found = _sampled(log_density, found.mean, spacing)
         return found
 

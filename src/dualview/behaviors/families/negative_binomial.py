@@ -68,7 +68,8 @@ class NegativeBinomialOutcome(CountingOutcome):
         """ln p(values | log means), (S, cases)."""
         r = self._sizes(locations)
         odds = locations - np.log(r)
-        height = log_rising(values, r) - gammaln(values + 1.0)
+        sizes, draws = np.unique(self.dispersions, return_inverse=True)
+        height = (log_rising(values, sizes[:, None]) - gammaln(values + 1.0))[draws]
         return np.asarray(height + values * log_expit(odds) + r * log_expit(-odds))
 
     def derivatives(self, values: Array, locations: Array) -> tuple[Array, Array]:
