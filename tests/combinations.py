@@ -624,8 +624,8 @@ NO_MEANING: list[Refusal] = [
 ]
 _BY_VARIATIONAL = (
     "The variational engine has closed forms for one behavior with rows that are normal, yes or "
-    "no, or choices. Other likelihoods, links and labels of their own need bounds that nobody has "
-    "derived and checked here."
+    "no, or choices, and expectations by quadrature for counts and times. Other likelihoods, links "
+    "and labels of their own need bounds that nobody has derived and checked here."
 )
 _TAILS = (
     "The variational engine has no factor for the users' weights, and its cells that are not exact "
@@ -670,10 +670,6 @@ NOT_WRITTEN: list[Refusal] = [
             *_AGREEMENTS,
             "ordered levels",
             "levels without an order",
-            "times",
-            "log-logistic times",
-            "rates",
-            "Poisson rates",
             "rankings",
             *_NOISES,
             "groups",
@@ -851,7 +847,8 @@ def table() -> str:
 
 
 def _letter(j: int) -> str:
-    return chr(ord("A") + j) if j < 26 else "A" + chr(ord("A") + j - 26)
+    first, second = divmod(j, 26)
+    return (chr(ord("A") + first - 1) if first else "") + chr(ord("A") + second)
 
 
 def pairs() -> Iterator[tuple[str, str]]:

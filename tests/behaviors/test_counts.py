@@ -78,6 +78,23 @@ def test_rates_are_found_and_predicted(family: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["negative binomial", "poisson"])
+def test_both_engines_find_the_same_vectors(family: Any) -> None:
+    world, chains = fitted(family)
+    fast = dv.DualViewMixture(engine="variational", n_chains=2, n_draws=60)
+    fast.fit(world.X, world.behavior(family=family))
+    spread = chains.posterior_.flat("latent").std(axis=0)
+    away = abs(fast.latent_ - chains.latent_) / spread
+    assert away.mean() < 0.35
+    assert away.max() < 1.5
+    prediction = fast.predict_outcome(world.behavior(False, family=family))
+    assert np.corrcoef(prediction.mean, world.rates)[0, 1] > 0.85
+    assert len(list(fast.check(refit=False)))
+    if family != "poisson":
+        logs = [np.log(own.posterior_.flat("dispersion")) for own in (chains, fast)]
+        assert abs(logs[0].mean() - logs[1].mean()) < logs[0].std()
+
+
+@pytest.mark.parametrize("family", ["negative binomial", "poisson"])
 def test_a_few_counts_tell_of_a_new_user(family: Any) -> None:
     _, model = fitted(family)
     seen = dv.CountOutcomes(

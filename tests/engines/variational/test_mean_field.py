@@ -2,6 +2,7 @@
 for the better."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -98,6 +99,26 @@ MODELS["known standard errors"] = (
     3,
 )
 MODELS["yes or no"] = (_answers_model, 3)
+
+
+def _expected_model(family: str, n_users: int = 12) -> Model:
+    rng = np.random.default_rng(6)
+    user = np.repeat(np.arange(n_users), 5)[:-5]  # the last user has no observations
+    design = np.column_stack([np.ones(len(user)), rng.standard_normal(len(user))])
+    eta = np.where(user % 2, 1.5, -0.5) * design[:, 0] + 0.5 * design[:, 1]
+    known = {"family": family, "offset": np.linspace(-1, 1, len(user)), "n_users": n_users}
+    if family in ("poisson", "negative binomial"):
+        counts = rng.poisson(np.exp(eta) * rng.gamma(1.5, 1 / 1.5, len(user)))
+        behavior = dv.CountOutcomes(user, design, counts, **known)
+    else:
+        times = np.exp(eta + 0.5 * rng.gumbel(size=len(user)))
+        behavior = dv.SurvivalOutcomes(user, design, np.minimum(times, 6.0), times < 6.0, **known)
+    likelihood = behavior.prepare(None)[1]
+    return Model(partition_prior(None), rng.standard_normal((n_users, 2)), likelihood, n_users)
+
+
+for _family in ("poisson", "negative binomial", "weibull", "log-logistic"):
+    MODELS[_family] = (partial(_expected_model, _family), 3)
 
 
 def test_vectors_of_per_user_regressions_are_those_of_one_normal_distribution() -> None:

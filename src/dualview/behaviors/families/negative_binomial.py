@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincc, betaln, expit, gammaln, log_expit
 
 from dualview.behaviors.families.base import Array, Family, Given, Outcome, Params, Rows, Users
+from dualview.behaviors.families.expected import ExpectedFactor, Parameter
 from dualview.behaviors.families.quadrature import Bend, CountingOutcome, QuadratureOutcome
 from dualview.numerics import polya_gamma
 from dualview.numerics.hyperprior import FINITE_VARIANCES
@@ -30,6 +31,7 @@ from dualview.numerics.streams import stream_of
 _HIGHEST = 40.0  # of logarithms of means at which counts can be drawn
 _LARGE = 1e4  # r from which ratios of gamma functions are Stirling's
 _DOF = 3.0  # of the prior of r^{-½}
+_LOG_CONSTANT = float(np.log(2.0 / np.pi) - 0.5 * np.log(_DOF))  # of the density of its r
 _WIDTH = 1.0  # of slices of ln r
 _FURTHEST = 100.0  # |ln r| that is looked at: beyond, the prior has e^{−50} of its mass
 _LEAST = 1e-290
@@ -66,7 +68,8 @@ class NegativeBinomialOutcome(CountingOutcome):
         """ln p(values | log means), (S, cases)."""
         r = self._sizes(locations)
         odds = locations - np.log(r)
-        height = log_rising(values, r) - gammaln(values + 1.0)
+        sizes, draws = np.unique(self.dispersions, return_inverse=True)
+        height = (log_rising(values, sizes[:, None]) - gammaln(values + 1.0))[draws]
         return np.asarray(height + values * log_expit(odds) + r * log_expit(-odds))
 
     def derivatives(self, values: Array, locations: Array) -> tuple[Array, Array]:
@@ -149,6 +152,9 @@ class NegativeBinomialFamily(Family):
 
     def draw_prior(self, rng: np.random.Generator, z: Users) -> Params:  # noqa: ARG002
         return {"dispersion": float(rng.standard_t(_DOF) ** -2.0)}
+
+    def expect(self, y: Any) -> ExpectedFactor:
+        return ExpectedFactor.start(self, y, len(y), Parameter("dispersion", _LOG_CONSTANT))
 
 
 def log_dispersion_prior(r: Any) -> Any:

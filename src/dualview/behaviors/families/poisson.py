@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import gammaincc, gammaln
 
 from dualview.behaviors.families.base import Array, Family, Outcome, Params, Rows
+from dualview.behaviors.families.expected import ExpectedFactor
 from dualview.behaviors.families.quadrature import Bend, CountingOutcome
 from dualview.numerics.hyperprior import FINITE_VARIANCES
 
@@ -72,3 +73,6 @@ class PoissonFamily(Family):
         """As logarithms of counts pull, with the precision of a typical count."""
         typical = max(float(np.mean(y)), 0.25)
         return typical * (np.log(y + 0.5) - eta), typical
+
+    def expect(self, y: Any) -> ExpectedFactor:
+        return ExpectedFactor.start(self, y, len(y))

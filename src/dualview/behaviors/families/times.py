@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, gammaln, log_expit, logit
 
 from dualview.behaviors.families.base import Array, Family, Mixture, Outcome, Params, Parts, Rows
+from dualview.behaviors.families.expected import ExpectedFactor, Parameter
 from dualview.behaviors.families.interval import (
     Ends,
     IntervalFamily,
@@ -441,8 +442,11 @@ class TimeFamily(IntervalFamily):
         logarithms = self.outcome(phi, rows).numbers(rng, rows.eta)
         return Ends(*self.record(logarithms), logarithms)
 
-    def expect(self, y: Any) -> None:
-        """There is none."""
+    def expect(self, y: Any) -> ExpectedFactor | None:  # type: ignore[override]
+        """With one noise for all."""
+        if not self.noise.is_shared:
+            return None
+        return ExpectedFactor.start(self, y, len(y.low), Parameter("noise_precision"))
 
 
 def shapes_of(noise_precision: Any, errors: Errors) -> Array:

@@ -367,7 +367,8 @@ def check_supported(model: Model) -> None:
         raise InputError(
             f"The variational approximation does not do {' or '.join(missing)} yet: it does "
             "columns of every kind, SharedOutcome, UserRegression with a noise that all "
-            'share, BinaryOutcomes and PairwiseChoices. Use engine="gibbs" with init="kmeans".'
+            "share, BinaryOutcomes, PairwiseChoices, CountOutcomes and SurvivalOutcomes. Use "
+            'engine="gibbs" with init="kmeans".'
         )
 
 

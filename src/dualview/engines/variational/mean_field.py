@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualview.behaviors.approximation.latent import LatentApproximation, SoftPrior
+from dualview.behaviors.approximation.stepwise import stepwise
 from dualview.engines.variational import clock
 from dualview.engines.variational.responsibilities import (
     Base,
@@ -96,7 +97,7 @@ class MeanField:
         """From q(z), held while everything else is updated some times; from a given q of latent
         vectors too."""
         if latent is None and model.likelihood is not None:
-            latent = model.likelihood.approximate()
+            latent = stepwise(model.likelihood.approximate())
         users, recipe = _users_of(model, base.n_components), Recipe(base)
         found = users.assess(recipe, {}, None, _NO_PULLS)
         recipe = users.kept(recipe, found)
