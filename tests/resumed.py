@@ -27,6 +27,8 @@ from typing import Any
 import grimp
 import pytest
 
+from definitions import Reached, Rows
+
 ROOT = Path(__file__).parents[1]
 _EVERYTHING = ("src/dualview", "tests", "benchmarks", "reproduction", "examples", "docs")
 _PROGRAMS = {"subprocess", "programs", "runpy", "benchmarks", "reproduction", "examples"}
@@ -116,10 +118,36 @@ class Dependencies:
         files = self.files(self.root / test) | {self.root / test, self.root / "tests/conftest.py"}
         found = hashlib.sha256(self._surroundings)
         read = self._bytes_digest if files >= self._everything else self._lines_digest
+        reached = None if files >= self._package else self._reached(files)
         for path in sorted(files):
-            found.update(f"{path.relative_to(self.root)}\0".encode())
-            found.update(read(path))
+            name = f"{path.relative_to(self.root)}\0".encode()
+            if reached is None or self._is_test(path):
+                found.update(name + read(path))
+            elif reached.get(path):
+                found.update(name + self._rows_digest(path, reached[path]))
         return found.hexdigest()
+
+    def _reached(self, files: set[Path]) -> dict[Path, set[Rows]] | None:
+        """What the tests among these files reach in the package and in the modules that tests
+        import; None for all of it."""
+        found = self._definitions.rows(
+            target
+            for path in files
+            if path.name.startswith("test_")
+            for target in self._definitions.of_text(path.read_text())
+        )
+        return found and {self._file(module): rows for module, rows in found.items()}
+
+    def _is_test(self, path: Path) -> bool:
+        return path.suffix == ".py" and path.name.startswith(("test_", "conftest"))
+
+    @cached_property
+    def _definitions(self) -> Reached:
+        def text(module: str) -> str | None:
+            known = module in self._graph.modules or module in self._helpers
+            return self._file(module).read_text() if known else None
+
+        return Reached(cache(text), self._is_lazy)
 
     def files(self, test: Path) -> set[Path]:
         """The files that a file of tests depends on."""
@@ -172,6 +200,8 @@ class Dependencies:
         return known and "def __getattr__(" in self._file(module).read_text()
 
     def _file(self, module: str) -> Path:
+        if module in self._helpers:
+            return self._helpers[module]
         path = self.root / "src" / module.replace(".", "/")
         return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
@@ -224,12 +254,22 @@ class Dependencies:
     def _lines_digest(self, path: Path) -> bytes:
         if path.suffix != ".py":
             return self._bytes_digest(path)
-        return hashlib.sha256(_code_lines(path.read_text()).encode()).digest()
+        return hashlib.sha256(_joined(_code_lines(path.read_text())).encode()).digest()
+
+    def _rows_digest(self, path: Path, reached: set[Rows]) -> bytes:
+        lines = _code_lines(path.read_text())
+        parts = [_joined(lines[first - 1 : last]) for first, last in sorted(reached)]
+        return hashlib.sha256("\0".join(parts).encode()).digest()
 
 
-def _code_lines(text: str) -> str:
-    """The lines of a module without docstrings, comments and empty lines; mutants replace text, so
-    how the others are broken matters."""
+def _joined(lines: Iterable[str]) -> str:
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+@cache
+def _code_lines(text: str) -> list[str]:
+    """The lines of a module, empty in the place of docstrings and comments; mutants replace text,
+    so how the others are broken matters."""
     lines = text.split("\n")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
@@ -244,7 +284,7 @@ def _code_lines(text: str) -> str:
             assert said.end_lineno is not None
             for row in range(said.lineno, said.end_lineno + 1):
                 lines[row - 1] = ""
-    return "\n".join(line.rstrip() for line in lines if line.strip())
+    return lines
 
 
 @cache

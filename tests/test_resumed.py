@@ -76,19 +76,23 @@ def test_what_a_change_makes_run_again(copy: Path, changed, sampler, whole):
     before = Dependencies(copy)
     digests = before.digest(SAMPLER), before.digest(WHOLE)
     with (copy / changed).open("a") as file:
-        file.write("more = 1\n")
+        file.write("for more in ():\n    more()\n")
     after = Dependencies(copy)
     assert (after.digest(SAMPLER) != digests[0]) is sampler
     assert (after.digest(WHOLE) != digests[1]) is whole
 
 
-def test_docstrings_and_comments_change_nothing(copy: Path):
+def test_what_no_test_reaches_changes_nothing(copy: Path):
     path, before = copy / "src/dualview/numerics/linalg.py", Dependencies(copy).digest(SAMPLER)
     text = path.read_text()
     assert text.startswith('"""')
     path.write_text('"""Other words.' + text[3:] + "\n\n# A comment.\n")
     assert Dependencies(copy).digest(SAMPLER) == before
-    path.write_text(text + "\nmore = '# no comment'\n")
+    path.write_text(text + "\ndef no_one_calls_it():\n    return 1\n")
+    assert Dependencies(copy).digest(SAMPLER) == before
+    used = "def inverse_factors(factors):"
+    assert used in text
+    path.write_text(text.replace(used, f"{used}\n    factors += 0"))
     assert Dependencies(copy).digest(SAMPLER) != before
 
 
