@@ -103,6 +103,7 @@ def test_they_are_kept(model: dv.DualViewMixture, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.score_samples(x), model.score_samples(x))
 
 
+@pytest.mark.slow  # compiles for a minute
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
     x = people(30)
     x.loc[3, "age"] = np.nan
@@ -130,6 +131,7 @@ def tables() -> dv.DualViewMixture:
     ).fit({"first": x, "second": second})
 
 
+@pytest.mark.slow  # compiles for a minute
 def test_several_tables_have_a_number_each(
     tables: dv.DualViewMixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
