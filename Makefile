@@ -50,7 +50,7 @@ format: $(VENV)/ready
 # beside the linters: else the workers would compile it side by side.
 test: $(VENV)/ready
 	$(MAKE) -j 3 warm-table+agreement warm-features+pooled lint
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile; status=$$?; took=$$(($$(date +%s) - $(BEGAN))); \
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --durations=15 --durations-min=5; status=$$?; took=$$(($$(date +%s) - $(BEGAN))); \
 	echo "make test: $$((took / 60)) min $$((took % 60)) s"; exit $$status
 
 warm-table+agreement warm-features+pooled: $(VENV)/ready
