@@ -2,11 +2,11 @@
 
 ``pytest --resume=FILE`` leaves out the tests that FILE says have passed with the same code, and
 writes down those that pass now, so that a run of hours which was cut short continues where it
-stopped. Code is the same if each line is, without docstrings and comments: of the file of the
-test, of the modules that it imports, of those that these import, and so on, of the settings of
-pytest, and the versions of Python and of all that is installed. A test that uses ``dualview`` as
-users do depends on the whole package; one that starts other programs, or looks for files of the
-project, on each byte of all of it but other tests.
+stopped. Code is the same if each line is, without docstrings and comments: of the file of the test,
+of the definitions that it reaches in the package and in what tests share (``definitions``), of the
+settings of pytest, and the versions of Python and of all that is installed. A test that uses
+``dualview`` as users do depends on the whole package; one that starts other programs, or looks for
+files of the project, on each byte of all of it but other tests.
 """
 
 import ast
