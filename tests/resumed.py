@@ -243,7 +243,7 @@ class Dependencies:
     @cached_property
     def _surroundings(self) -> bytes:
         settings = tomllib.loads((self.root / "pyproject.toml").read_text())["tool"]["pytest"]
-        installed = sorted(f"{own.name} {own.version}" for own in distributions())
+        installed = sorted({f"{own.name} {own.version}" for own in distributions()})
         return "\n".join([sys.version, json.dumps(settings), *installed]).encode()
 
     @cache  # noqa: B019
