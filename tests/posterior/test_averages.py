@@ -324,7 +324,10 @@ THREADS = dv.SharedOutcome(FORUM.participation, FORUM.outcome)
 TINY: dict[str, Any] = {"n_draws": 5, "n_chains": 2, "n_jobs": 1}
 
 
-@pytest.mark.parametrize("kind", ["summary", "shards", "no features", "several tables"])
+@pytest.mark.parametrize(
+    "kind",
+    ["summary", "shards", "no features", pytest.param("several tables", marks=pytest.mark.slow)],
+)
 def test_profiles_of_other_fits(kind: str, tmp_path: Path) -> None:
     """Summaries keep the components of their whole draws, and fits to shards those of all."""
     fits: dict[str, SimpleNamespace] = {

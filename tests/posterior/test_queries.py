@@ -464,30 +464,30 @@ def test_a_category_that_does_not_go_with_the_rest() -> None:
     assert set(found["expected"]) <= {"Lyon", "c", "d"}
 
 
-def test_several_tables_and_labels_of_their_own() -> None:
+@pytest.mark.parametrize("agreement", [None, pytest.param("learned", marks=pytest.mark.slow)])
+def test_several_tables_and_labels_of_their_own(agreement: str | None) -> None:
     table = people()
     tables = {"profile": table[["age", "town"]], "money": table[["income", "rent"]]}
     forum = dv.datasets.agreement(40, 60, seed=0)
     behavior = dv.SharedOutcome(forum.participation, forum.outcome)
-    for agreement in (None, "learned"):
-        model = dv.DualViewMixture(2, agreement=agreement, **SHORT).fit(tables, behavior)
-        first, second = {"profile.age": 33.0}, {"money.rent": 650.0}
-        both = model.log_density({**first, **second})
-        found = model.log_density(second, given=first) + model.log_density(first)
-        np.testing.assert_allclose(found, both, atol=1e-9)
-        law = model.predict_cells("money.rent", first)
-        assert law.log_density([650.0])[0] == pytest.approx(
-            model.log_density(second, given=first)[0], abs=1e-8
-        )
-        made = model.sample(2000, first)
-        share = (made["money.rent"] <= law.quantile(0.3)[0]).mean()
-        assert abs(share - 0.3) < ACCEPT * np.sqrt(0.21 / 2000)
-        assert np.isfinite(model.dependence().pairs["information"]).all()
-        if agreement is None:
-            assert len(model.surprising_cells(3)) == 3
-        else:
-            with pytest.raises(InputError, match="several tables of features may disagree"):
-                model.surprising_cells(3)
+    model = dv.DualViewMixture(2, agreement=agreement, **SHORT).fit(tables, behavior)
+    first, second = {"profile.age": 33.0}, {"money.rent": 650.0}
+    both = model.log_density({**first, **second})
+    found = model.log_density(second, given=first) + model.log_density(first)
+    np.testing.assert_allclose(found, both, atol=1e-9)
+    law = model.predict_cells("money.rent", first)
+    assert law.log_density([650.0])[0] == pytest.approx(
+        model.log_density(second, given=first)[0], abs=1e-8
+    )
+    made = model.sample(2000, first)
+    share = (made["money.rent"] <= law.quantile(0.3)[0]).mean()
+    assert abs(share - 0.3) < ACCEPT * np.sqrt(0.21 / 2000)
+    assert np.isfinite(model.dependence().pairs["information"]).all()
+    if agreement is None:
+        assert len(model.surprising_cells(3)) == 3
+    else:
+        with pytest.raises(InputError, match="several tables of features may disagree"):
+            model.surprising_cells(3)
 
 
 def test_thinned_draws_are_some_of_the_posteriors(exact: dv.DualViewMixture) -> None:

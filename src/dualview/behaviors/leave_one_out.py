@@ -30,6 +30,7 @@ from dualview.units import Whitening
 
 MOST_WHOLE = 500  # vectors and coefficients, or threads, up to which all are integrated out
 _SEED = 25  # of augmentations
+_LOST = 1e-9  # of what is known of a location: less from the other rows has too few digits
 
 
 class LeaveOneOut(ABC):
@@ -159,21 +160,33 @@ class UsersLeaveOneOut(LeaveOneOut):
     def _expected(self, vectors: Array) -> Array:
         return np.asarray((self.design * vectors[self.user]).sum(axis=1))
 
-    def predictive(self, prior: LatentPrior, params: Params, latent: Array) -> Mixture:
-        given = one_draw(params)
-        family, known = self.family(given), self.outside(given)[0] + self._expected(prior.shift)
-        location = known + self._expected(latent - prior.shift)
-        residual, precision = family.augment(self._rng, self.outcome, location)
-        response = location - known + residual
+    def _located(
+        self, prior: LatentPrior, precision: Array, response: Array
+    ) -> tuple[Array, Array]:
+        """Means and variances (n,) of the locations given responses of these precisions."""
         n_users, q = len(prior.z), self.design.shape[1]
         squares, linear = np.zeros((n_users, q, q)), np.zeros((n_users, q))
         np.add.at(squares, self.user, precision[:, None, None] * self._squares)
         np.add.at(linear, self.user, (precision * response)[:, None] * self.design)
         vectors, covariances = _posterior_of_vectors(prior, squares, linear)
         spread = np.einsum("nq,nqr,nr->n", self.design, covariances[self.user], self.design)
+        return self._expected(vectors), spread
+
+    def predictive(self, prior: LatentPrior, params: Params, latent: Array) -> Mixture:
+        given = one_draw(params)
+        family, known = self.family(given), self.outside(given)[0] + self._expected(prior.shift)
+        location = known + self._expected(latent - prior.shift)
+        residual, precision = family.augment(self._rng, self.outcome, location)
+        response = location - known + residual
+        means, spread = self._located(prior, precision, response)
+        lost = 1.0 - precision * spread < _LOST
         found, variances = left_out_locations(
-            response, response - self._expected(vectors), spread, precision
+            response, response - means, spread, np.where(lost, 0.0, precision)
         )
+        for row in np.flatnonzero(lost):
+            others = np.where(np.arange(len(response)) == row, 0.0, precision)
+            means, spread = self._located(prior, others, response)
+            found[row], variances[row] = means[row], spread[row]
         return about(family, known + found, variances)
 
     def replicate(

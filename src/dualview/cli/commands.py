@@ -254,8 +254,8 @@ def predict(
     """Predict the outcomes of new threads, or new answers, of the run's users and of new ones.
 
     Writes median, mean, standard deviation and interval for each; if outcomes are known, also their
-    log densities and levels (values of the predictive distribution function). For yes-or-no answers
-    and choices: probabilities with intervals.
+    log densities and levels (values of the predictive distribution function). Of yes-or-no answers
+    and choices it writes probabilities with intervals.
 
     Example: dualview predict run new_threads.csv --out predictions.csv
 
