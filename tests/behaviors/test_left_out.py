@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal, norm
 
 import dualview as dv
 from dualview.behaviors import leave_one_out
+from dualview.behaviors.families.gaussian import NormalOutcome
 from dualview.behaviors.families.logit import BinaryOutcome
 from dualview.behaviors.records import LatentPrior
 
@@ -307,3 +308,37 @@ def test_a_known_user_as_a_new_one() -> None:
     panel = dv.UserRegression([0, 1, 1, 2], np.ones((4, 1)), [1.0, 2.0, 3.0, 4.0]).as_new(1)
     assert len(panel) == 1
     assert panel.outcome.tolist() == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_an_observation_that_says_all_is_left_out_by_what_the_others_say(
+    pooled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has so much of what is known of its location that a difference would have no digits."""
+    rng, prior = np.random.default_rng(4), prior_of(pooled, 2)
+    user, design = np.repeat(np.arange(N_USERS), 3), rng.standard_normal((3 * N_USERS, 2))
+    response, precision = rng.standard_normal(len(user)), rng.uniform(0.1, 1.0, len(user))
+    precision[[4, 11]] = 1e15, 1e11
+
+    class Sure(NormalOutcome):
+        def augment(self, rng: Any, values: Any, locations: Any) -> Any:  # noqa: ARG002
+            return values - locations, precision
+
+    found: list[Any] = []
+    monkeypatch.setattr(leave_one_out, "about", lambda _, *told: found.extend(told))
+    nothing = np.zeros((1, len(user)))
+    parts = user, design, response, lambda _: nothing, lambda _: Sure([1.0])
+    leave_one_out.UsersLeaveOneOut(*parts).predictive(prior, {}, prior.shift)
+    locations, variances = found
+    mean, covariance = law_of_vectors(prior)
+    whole = np.zeros((len(user), N_USERS * 2))
+    for i, u in enumerate(user):
+        whole[i, 2 * u : 2 * u + 2] = design[i]
+    for i in (0, 4, 11):
+        rest = np.arange(len(user)) != i
+        joint = whole[rest] @ covariance @ whole[rest].T + np.diag(1.0 / precision[rest])
+        gain = np.linalg.solve(joint, whole[rest] @ covariance @ whole[i])
+        away = response[rest] - whole[rest] @ mean
+        assert locations[i] == pytest.approx(whole[i] @ mean + gain @ away, rel=1e-4)
+        wanted = whole[i] @ covariance @ whole[i] - gain @ whole[rest] @ covariance @ whole[i]
+        assert variances[i] == pytest.approx(wanted, rel=1e-4)

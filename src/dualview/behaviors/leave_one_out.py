@@ -30,7 +30,6 @@ from dualview.units import Whitening
 
 MOST_WHOLE = 500  # vectors and coefficients, or threads, up to which all are integrated out
 _SEED = 25  # of augmentations
-_LOST = 1e-9  # of what is known of a location: less from the other rows has too few digits
 
 
 class LeaveOneOut(ABC):
@@ -160,34 +159,18 @@ class UsersLeaveOneOut(LeaveOneOut):
     def _expected(self, vectors: Array) -> Array:
         return np.asarray((self.design * vectors[self.user]).sum(axis=1))
 
-    def _located(
-        self, prior: LatentPrior, precision: Array, response: Array
-    ) -> tuple[Array, Array]:
-        """Means and variances (n,) of the locations given responses of these precisions."""
-        n_users, q = len(prior.z), self.design.shape[1]
-        squares, linear = np.zeros((n_users, q, q)), np.zeros((n_users, q))
-        np.add.at(squares, self.user, precision[:, None, None] * self._squares)
-        np.add.at(linear, self.user, (precision * response)[:, None] * self.design)
-        vectors, covariances = _posterior_of_vectors(prior, squares, linear)
-        spread = np.einsum("nq,nqr,nr->n", self.design, covariances[self.user], self.design)
-        return self._expected(vectors), spread
-
     def predictive(self, prior: LatentPrior, params: Params, latent: Array) -> Mixture:
         given = one_draw(params)
         family, known = self.family(given), self.outside(given)[0] + self._expected(prior.shift)
         location = known + self._expected(latent - prior.shift)
         residual, precision = family.augment(self._rng, self.outcome, location)
         response = location - known + residual
-        means, spread = self._located(prior, precision, response)
-        lost = 1.0 - precision * spread < _LOST
-        found, variances = left_out_locations(
-            response, response - means, spread, np.where(lost, 0.0, precision)
-        )
-        for row in np.flatnonzero(lost):
-            others = np.where(np.arange(len(response)) == row, 0.0, precision)
-            means, spread = self._located(prior, others, response)
-            found[row], variances[row] = means[row], spread[row]
-        return about(family, known + found, variances)
+        squares = precision[:, None, None] * self._squares
+        linear = (precision * response)[:, None] * self.design
+        vectors, covariances = _vectors_given_others(prior, self.user, squares, linear)
+        locations = np.einsum("nq,nq->n", self.design, vectors)
+        variances = np.einsum("nq,nqr,nr->n", self.design, covariances, self.design)
+        return about(family, known + locations, variances)
 
     def replicate(
         self, rng: np.random.Generator, prior: LatentPrior, params: Params
@@ -234,34 +217,66 @@ def drawn_vectors(rng: np.random.Generator, prior: LatentPrior) -> Array:
     return vectors if prior.precisions is None else vectors + normal(prior.precisions[prior.z])
 
 
-def _posterior_of_vectors(prior: LatentPrior, squares: Array, linear: Array) -> tuple[Array, Array]:
-    """Mean (U, q) and covariance (U, q, q) of each user's vector without its shift, means of
-    clusters integrated out.
+def _vectors_given_others(
+    prior: LatentPrior, user: NDArray[np.int64], squares: Array, linear: Array
+) -> tuple[Array, Array]:
+    """Mean (n, q) and covariance (n, q, q) of each row's user's vector without its shift, given all
+    other rows, means of clusters integrated out.
 
-    ln p(observations of u | f) = linear_u · f − fᵀ squares_u f/2 up to a constant. Users who do not
-    share a vector depend on each other through their cluster's mean only: given it, f_u ~
-    N(Λ_u⁻¹(S_k μ_k + linear_u), Λ_u⁻¹), Λ_u = S_k + squares_u.
+    ln p(row i | f) = linear_i · f − fᵀ squares_i f/2 up to a constant. Users who do not share a
+    vector depend on each other through their cluster's mean only: given it, f_u ~ N(Λ_u⁻¹(S_k μ_k +
+    linear_u), Λ_u⁻¹), Λ_u = S_k + squares_u. No row is subtracted from a sum, so that one that says
+    nearly all of what is known may be left out, too.
     """
-    z, (n_clusters, q) = prior.z, prior.means.shape
-    matrices, pull = (
-        np.tile(prior.base_precision, (n_clusters, 1, 1)),
-        np.tile(prior.base_precision @ prior.base_mean, (n_clusters, 1)),
-    )
-    identity = np.eye(q)
+    z, base = prior.z[user], prior.base_precision
+    pull = base @ prior.base_mean
     if prior.precisions is None:
-        np.add.at(matrices, z, squares)
-        np.add.at(pull, z, linear)
-        covariances = np.linalg.solve(matrices, np.broadcast_to(identity, matrices.shape))
-        return (covariances @ pull[..., None])[z, :, 0], np.asarray(covariances[z])
-    own = prior.precisions[z]
-    given = np.linalg.solve(own + squares, np.broadcast_to(identity, own.shape))  # Λ_u⁻¹
+        matrices, right = base + sums_of_others(squares, z), pull + sums_of_others(linear, z)
+        return _solved(matrices, right), np.linalg.inv(matrices)
+    own, n_users = prior.precisions[z], len(prior.z)
+    told, said = sums_of_others(squares, user), sums_of_others(linear, user)
+    given = np.linalg.inv(own + told)  # Λ⁻¹
     follow = given @ own  # how f_u follows μ_k
-    np.add.at(matrices, z, own - own @ follow)
-    np.add.at(pull, z, (np.swapaxes(follow, -1, -2) @ linear[..., None])[..., 0])
-    of_means = np.linalg.solve(matrices, np.broadcast_to(identity, matrices.shape))
-    means = (of_means @ pull[..., None])[..., 0]
-    vectors = (follow @ means[z][..., None])[..., 0] + (given @ linear[..., None])[..., 0]
-    return vectors, np.asarray(given + follow @ of_means[z] @ np.swapaxes(follow, -1, -2))
+    whole, heard = np.zeros((n_users, *squares.shape[1:])), np.zeros((n_users, linear.shape[1]))
+    np.add.at(whole, user, squares)
+    np.add.at(heard, user, linear)
+    through = np.linalg.solve(prior.precisions[prior.z] + whole, prior.precisions[prior.z])
+    through = np.swapaxes(through, -1, -2)
+    matrices = sums_of_others(through @ whole, prior.z)[user] + np.swapaxes(follow, -1, -2) @ told
+    right = sums_of_others(np.einsum("uqr,ur->uq", through, heard), prior.z)[user]
+    right = pull + right + np.einsum("nrq,nr->nq", follow, said)
+    means, alone = _solved(base + matrices, right), _solved(own + told, said)
+    vectors = np.einsum("nqr,nr->nq", follow, means) + alone
+    of_means = np.linalg.inv(base + matrices)
+    return vectors, given + follow @ of_means @ np.swapaxes(follow, -1, -2)
+
+
+def _solved(matrices: Array, right: Array) -> Array:
+    """Solutions (n, q) of systems (n, q, q)."""
+    return np.asarray(np.linalg.solve(matrices, right[..., None])[..., 0])
+
+
+def sums_of_others(values: Array, group: NDArray[np.int64]) -> Array:
+    """For each of values (n, …) the sum of the others in its group (n,), without a difference."""
+    order = np.argsort(group, kind="stable")
+    found = np.empty(values.shape)
+    found[order] = _before(values[order], group[order])
+    found[order[::-1]] += _before(values[order[::-1]], group[order[::-1]])
+    return found
+
+
+def _before(values: Array, group: NDArray[np.int64]) -> Array:
+    """For each of values (n, …) the sum of those before it in its group, which lies together."""
+    total, step = np.zeros(values.shape), 1
+    same = group[1:] == group[:-1]
+    total[1:][same] = values[:-1][same]
+    longest = int(np.bincount(np.cumsum(np.append(0, ~same))[: len(group)]).max(initial=0))
+    while step < longest:
+        same = group[step:] == group[:-step]
+        more = total.copy()
+        more[step:][same] += total[:-step][same]
+        total, step = more, 2 * step
+    return total
 
 
 @dataclass(frozen=True)
