@@ -232,7 +232,7 @@ def _vectors_given_others(
     pull = base @ prior.base_mean
     if prior.precisions is None:
         matrices, right = base + sums_of_others(squares, z), pull + sums_of_others(linear, z)
-        return _solved(matrices, right), np.linalg.inv(matrices)
+        return _solved(matrices, right), np.asarray(np.linalg.inv(matrices))
     own, n_users = prior.precisions[z], len(prior.z)
     told, said = sums_of_others(squares, user), sums_of_others(linear, user)
     given = np.linalg.inv(own + told)  # Λ⁻¹
@@ -241,8 +241,11 @@ def _vectors_given_others(
     np.add.at(whole, user, squares)
     np.add.at(heard, user, linear)
     through = np.linalg.solve(prior.precisions[prior.z] + whole, prior.precisions[prior.z])
-    through = np.swapaxes(through, -1, -2)
-    matrices = sums_of_others(through @ whole, prior.z)[user] + np.swapaxes(follow, -1, -2) @ told
+    through = np.asarray(np.swapaxes(through, -1, -2), dtype=float)
+    matrices = (
+        sums_of_others(np.asarray(through @ whole, dtype=float), prior.z)[user]
+        + np.swapaxes(follow, -1, -2) @ told
+    )
     right = sums_of_others(np.einsum("uqr,ur->uq", through, heard), prior.z)[user]
     right = pull + right + np.einsum("nrq,nr->nq", follow, said)
     means, alone = _solved(base + matrices, right), _solved(own + told, said)
