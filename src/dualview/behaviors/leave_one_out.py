@@ -30,6 +30,7 @@ from dualview.units import Whitening
 
 MOST_WHOLE = 500  # vectors and coefficients, or threads, up to which all are integrated out
 _SEED = 25  # of augmentations
+_LITTLE = 1e-3  # of what is known of a location, from all rows but one
 
 
 class LeaveOneOut(ABC):
@@ -159,17 +160,51 @@ class UsersLeaveOneOut(LeaveOneOut):
     def _expected(self, vectors: Array) -> Array:
         return np.asarray((self.design * vectors[self.user]).sum(axis=1))
 
+    def _spread(self, covariances: Array, rows: Any = slice(None)) -> Array:
+        """Variances of the locations of some rows by the covariances of their users' vectors."""
+        design = self.design[rows]
+        return np.asarray(np.einsum("nq,nqr,nr->n", design, covariances, design))
+
+    def _says_most(self, prior: LatentPrior, squares: Array, share: Array) -> NDArray[np.bool_]:
+        """Which rows say nearly all that is known of their locations, so that a difference from
+        what all rows say would lose digits. share (n,): of what is known; it may be lost itself."""
+        group = prior.z[self.user] if prior.precisions is None else self.user
+        own = np.trace(squares, axis1=1, axis2=2)
+        others = np.bincount(group, own)[group] - own
+        known = prior.base_precision if prior.precisions is None else prior.precisions
+        before = np.trace(known, axis1=-2, axis2=-1)
+        others = others + (before if prior.precisions is None else before[prior.z[self.user]])
+        return np.asarray(~((1.0 - share > _LITTLE) & (own * _LITTLE < others)), dtype=bool)
+
     def predictive(self, prior: LatentPrior, params: Params, latent: Array) -> Mixture:
         given = one_draw(params)
         family, known = self.family(given), self.outside(given)[0] + self._expected(prior.shift)
         location = known + self._expected(latent - prior.shift)
         residual, precision = family.augment(self._rng, self.outcome, location)
         response = location - known + residual
-        squares = precision[:, None, None] * self._squares
-        linear = (precision * response)[:, None] * self.design
-        vectors, covariances = _vectors_given_others(prior, self.user, squares, linear)
-        locations = np.einsum("nq,nq->n", self.design, vectors)
-        variances = np.einsum("nq,nqr,nr->n", self.design, covariances, self.design)
+        told = (
+            precision[:, None, None] * self._squares,
+            (precision * response)[:, None] * self.design,
+        )
+        n_users, q = len(prior.z), self.design.shape[1]
+        squares, linear = np.zeros((n_users, q, q)), np.zeros((n_users, q))
+        np.add.at(squares, self.user, told[0])
+        np.add.at(linear, self.user, told[1])
+        vectors, covariances = _posterior_of_vectors(prior, squares, linear)
+        spread = self._spread(covariances[self.user])
+        lost = self._says_most(prior, told[0], precision * spread)
+        locations, variances = left_out_locations(
+            response, response - self._expected(vectors), np.where(lost, 0.0, spread), precision
+        )
+        if lost.any():
+            near = np.isin(prior.z[self.user], prior.z[self.user[lost]])
+            vectors, covariances = _vectors_given_others(
+                prior, self.user[near], told[0][near], told[1][near]
+            )
+            locations[near] = np.where(
+                lost[near], (self.design[near] * vectors).sum(axis=1), locations[near]
+            )
+            variances[near] = np.where(lost[near], self._spread(covariances, near), variances[near])
         return about(family, known + locations, variances)
 
     def replicate(
@@ -215,6 +250,36 @@ def drawn_vectors(rng: np.random.Generator, prior: LatentPrior) -> Array:
     means = prior.base_mean + normal(np.tile(prior.base_precision, (len(prior.means), 1, 1)))
     vectors = means[prior.z] + prior.shift
     return vectors if prior.precisions is None else vectors + normal(prior.precisions[prior.z])
+
+
+def _posterior_of_vectors(prior: LatentPrior, squares: Array, linear: Array) -> tuple[Array, Array]:
+    """Mean (U, q) and covariance (U, q, q) of each user's vector without its shift, means of
+    clusters integrated out.
+
+    ln p(observations of u | f) = linear_u · f − fᵀ squares_u f/2 up to a constant. Users who do not
+    share a vector depend on each other through their cluster's mean only: given it, f_u ~
+    N(Λ_u⁻¹(S_k μ_k + linear_u), Λ_u⁻¹), Λ_u = S_k + squares_u.
+    """
+    z, (n_clusters, q) = prior.z, prior.means.shape
+    matrices, pull = (
+        np.tile(prior.base_precision, (n_clusters, 1, 1)),
+        np.tile(prior.base_precision @ prior.base_mean, (n_clusters, 1)),
+    )
+    identity = np.eye(q)
+    if prior.precisions is None:
+        np.add.at(matrices, z, squares)
+        np.add.at(pull, z, linear)
+        covariances = np.linalg.solve(matrices, np.broadcast_to(identity, matrices.shape))
+        return (covariances @ pull[..., None])[z, :, 0], np.asarray(covariances[z])
+    own = prior.precisions[z]
+    given = np.linalg.solve(own + squares, np.broadcast_to(identity, own.shape))  # Λ_u⁻¹
+    follow = given @ own  # how f_u follows μ_k
+    np.add.at(matrices, z, own - own @ follow)
+    np.add.at(pull, z, (np.swapaxes(follow, -1, -2) @ linear[..., None])[..., 0])
+    of_means = np.linalg.solve(matrices, np.broadcast_to(identity, matrices.shape))
+    means = (of_means @ pull[..., None])[..., 0]
+    vectors = (follow @ means[z][..., None])[..., 0] + (given @ linear[..., None])[..., 0]
+    return vectors, np.asarray(given + follow @ of_means[z] @ np.swapaxes(follow, -1, -2))
 
 
 def _vectors_given_others(
